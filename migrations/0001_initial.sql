@@ -1,0 +1,611 @@
+-- Fairlist's tables.
+--
+-- Key law: every table of an event's data has `event_id` first in its primary key, unique keys and foreign
+-- keys, and in every index that serves a pass, so that it can be partitioned or distributed by event.
+-- Plain indexes on `id` and `token_hash` serve look-ups by id; indexes that lead with an instant serve the
+-- sweeper, which only asks "which events have something due?".
+-- Every instant is bound by the program from one clock; no default reads the server's.
+
+-- ── organizations and their staff ──────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE organizations (
+    id          uuid PRIMARY KEY,
+    slug        text NOT NULL CONSTRAINT organizations_slug_key UNIQUE,
+    name        text NOT NULL,
+    accent      text NOT NULL DEFAULT '#2456a6' CONSTRAINT organizations_accent_check CHECK (accent ~ '^#[0-9a-f]{6}$'),
+    contact     text NOT NULL DEFAULT '',
+    created_at  timestamptz NOT NULL,
+    audit_seq   bigint NOT NULL DEFAULT 0,
+    audit_head  bytea NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000'
+);
+
+CREATE TABLE staff (
+    id               uuid PRIMARY KEY,
+    organization_id  uuid NOT NULL REFERENCES organizations (id),
+    email            text NOT NULL,
+    email_canonical  text NOT NULL CONSTRAINT staff_email_key UNIQUE,
+    name             text NOT NULL,
+    role             text NOT NULL CONSTRAINT staff_role_check CHECK (role IN ('viewer', 'agent', 'manager', 'owner')),
+    password_hash    text,
+    created_at       timestamptz NOT NULL,
+    disabled_at      timestamptz
+);
+CREATE INDEX staff_organization ON staff (organization_id);
+
+-- One-time links: the first sign-in of somebody invited, or a new password.
+CREATE TABLE staff_links (
+    token_hash  bytea PRIMARY KEY,
+    staff_id    uuid NOT NULL REFERENCES staff (id),
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    used_at     timestamptz
+);
+
+-- Server-side sessions of both cookies. The id is hashed; `data` never holds a secret.
+CREATE TABLE sessions (
+    id_hash        bytea PRIMARY KEY,
+    kind           text NOT NULL CONSTRAINT sessions_kind_check CHECK (kind IN ('staff', 'customer')),
+    data           jsonb NOT NULL,
+    subject_id     uuid,
+    created_at     timestamptz NOT NULL,
+    idle_until     timestamptz NOT NULL,
+    absolute_until timestamptz NOT NULL,
+    revoked_at     timestamptz
+);
+CREATE INDEX sessions_subject ON sessions (subject_id) WHERE revoked_at IS NULL;
+CREATE INDEX sessions_expiry ON sessions (idle_until);
+
+-- Fixed-window counters of what is limited (sign-in, joining, accepting, codes). Losing them in a crash is harmless.
+CREATE UNLOGGED TABLE rate_limits (
+    subject      bytea NOT NULL,
+    window_start timestamptz NOT NULL,
+    hits         integer NOT NULL,
+    PRIMARY KEY (subject, window_start)
+);
+CREATE INDEX rate_limits_window ON rate_limits (window_start);
+
+-- ── people ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE persons (
+    id              uuid PRIMARY KEY,
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    name            text NOT NULL,
+    language        text NOT NULL DEFAULT 'en',
+    created_at      timestamptz NOT NULL
+);
+CREATE INDEX persons_organization ON persons (organization_id);
+
+-- `canonical` decides identity (lower case, tag removed); `value` is what is written to.
+CREATE TABLE contacts (
+    id              uuid PRIMARY KEY,
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    person_id       uuid NOT NULL REFERENCES persons (id),
+    kind            text NOT NULL CONSTRAINT contacts_kind_check CHECK (kind IN ('email', 'phone')),
+    value           text NOT NULL,
+    canonical       text NOT NULL,
+    confirmed_at    timestamptz,
+    failing_since   timestamptz,
+    failure         text,
+    created_at      timestamptz NOT NULL,
+    CONSTRAINT contacts_failure_check CHECK ((failing_since IS NULL) = (failure IS NULL))
+);
+CREATE UNIQUE INDEX contacts_email_key ON contacts (organization_id, canonical) WHERE kind = 'email';
+CREATE INDEX contacts_person ON contacts (person_id);
+
+-- Six-digit codes. The digits are derived from the id and the program's secret, so nothing here reveals them.
+CREATE TABLE codes (
+    id              uuid PRIMARY KEY,
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    contact_id      uuid NOT NULL REFERENCES contacts (id),
+    event_id        uuid,
+    created_at      timestamptz NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    tries           integer NOT NULL DEFAULT 0,
+    used_at         timestamptz
+);
+CREATE INDEX codes_contact ON codes (contact_id, created_at DESC);
+
+-- ── events and the rule ────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE events (
+    id               uuid PRIMARY KEY,
+    organization_id  uuid NOT NULL REFERENCES organizations (id),
+    slug             text NOT NULL CONSTRAINT events_slug_key UNIQUE,
+    name             text NOT NULL,
+    description      text NOT NULL DEFAULT '',
+    venue            text NOT NULL DEFAULT '',
+    zone             text NOT NULL,
+    starts_at        timestamptz,
+    state            text NOT NULL CONSTRAINT events_state_check CHECK (state IN ('draft', 'published', 'cancelled', 'over')),
+    list_state       text NOT NULL CONSTRAINT events_list_state_check CHECK (list_state IN ('open', 'frozen', 'closed')),
+    list_opens_at    timestamptz,
+    list_freezes_at  timestamptz,
+    policy_version   integer NOT NULL,
+    next_arrival     bigint NOT NULL DEFAULT 1,
+    next_rank        bigint NOT NULL DEFAULT 1,
+    next_place       integer NOT NULL DEFAULT 1,
+    next_pass        bigint NOT NULL DEFAULT 1,
+    last_pass_at     timestamptz,
+    -- While an import runs, passes end what is due and offer nothing; the lease frees the list if it dies.
+    importing_until  timestamptz,
+    form_version     integer NOT NULL DEFAULT 1,
+    created_at       timestamptz NOT NULL,
+    audit_seq        bigint NOT NULL DEFAULT 0,
+    audit_head       bytea NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
+    CONSTRAINT events_schedule_check CHECK (list_opens_at IS NULL OR list_freezes_at IS NULL OR list_opens_at < list_freezes_at)
+);
+CREATE INDEX events_organization ON events (organization_id, starts_at);
+CREATE INDEX events_starts ON events (starts_at) WHERE state = 'published' AND starts_at IS NOT NULL;
+CREATE INDEX events_opens ON events (list_opens_at) WHERE list_opens_at IS NOT NULL;
+CREATE INDEX events_freezes ON events (list_freezes_at) WHERE list_freezes_at IS NOT NULL;
+
+-- Every version of an event's rule. Offers name the version under which they were made.
+CREATE TABLE policies (
+    event_id        uuid NOT NULL REFERENCES events (id),
+    version         integer NOT NULL,
+    ordering        text NOT NULL CONSTRAINT policies_ordering_check CHECK (ordering IN ('arrival')),
+    mode            text NOT NULL CONSTRAINT policies_mode_check CHECK (mode IN ('hold')),
+    window_seconds  integer CONSTRAINT policies_window_check CHECK (window_seconds BETWEEN 300 AND 604800),
+    batch_size      integer NOT NULL CONSTRAINT policies_batch_check CHECK (batch_size BETWEEN 0 AND 10000),
+    fit             text NOT NULL CONSTRAINT policies_fit_check CHECK (fit IN ('strict', 'fill')),
+    after_expiry    text NOT NULL CONSTRAINT policies_after_expiry_check CHECK (after_expiry IN ('back', 'keep', 'leave')),
+    after_decline   text NOT NULL CONSTRAINT policies_after_decline_check CHECK (after_decline IN ('keep', 'back', 'leave')),
+    silence_limit   integer NOT NULL CONSTRAINT policies_silence_check CHECK (silence_limit BETWEEN 1 AND 100),
+    list_cap        integer CONSTRAINT policies_cap_check CHECK (list_cap >= 0),
+    party_limit     integer CONSTRAINT policies_party_check CHECK (party_limit BETWEEN 1 AND 100),
+    position_shown  text NOT NULL CONSTRAINT policies_position_check CHECK (position_shown IN ('exact', 'band', 'none')),
+    made_by         uuid,
+    made_at         timestamptz NOT NULL,
+    PRIMARY KEY (event_id, version)
+);
+
+-- ── entries ────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE entries (
+    event_id        uuid NOT NULL REFERENCES events (id),
+    id              uuid NOT NULL,
+    person_id       uuid NOT NULL REFERENCES persons (id),
+    state           text NOT NULL CONSTRAINT entries_state_check CHECK (state IN
+        ('unconfirmed', 'waiting', 'offered', 'accepted', 'declined', 'expired', 'withdrawn', 'removed', 'lapsed', 'closed')),
+    arrival         bigint NOT NULL,
+    band            smallint NOT NULL DEFAULT 0,
+    round           integer NOT NULL DEFAULT 0,
+    rank            bigint NOT NULL,
+    party           integer NOT NULL CONSTRAINT entries_party_check CHECK (party BETWEEN 1 AND 100),
+    until           timestamptz,
+    source          text NOT NULL CONSTRAINT entries_source_check CHECK (source IN ('customer', 'staff', 'import')),
+    joined_at       timestamptz NOT NULL,
+    confirmed_at    timestamptz,
+    vouched         boolean NOT NULL DEFAULT false,
+    lapses_at       timestamptz,
+    paused          text CONSTRAINT entries_paused_check CHECK (paused IN ('person', 'staff', 'silent')),
+    paused_until    timestamptz,
+    contact_problem boolean NOT NULL DEFAULT false,
+    offer_anyway    boolean NOT NULL DEFAULT false,
+    set_aside       boolean NOT NULL DEFAULT false,
+    until_passed    boolean NOT NULL DEFAULT false,
+    -- Offers in a row that ended without an answer.
+    silent_offers   integer NOT NULL DEFAULT 0,
+    -- Places open at this instant are not offered again to whoever declined then.
+    declined_at     timestamptz,
+    state_since     timestamptz NOT NULL,
+    -- The state before the event was cancelled or over, so that un-cancelling can reopen it.
+    closed_from     text CONSTRAINT entries_closed_from_check CHECK (closed_from IN ('unconfirmed', 'waiting')),
+    priority        integer NOT NULL DEFAULT 0,
+    eligible        boolean NOT NULL GENERATED ALWAYS AS (
+        state = 'waiting' AND (confirmed_at IS NOT NULL OR vouched) AND paused IS NULL AND NOT set_aside
+        AND NOT until_passed AND (NOT contact_problem OR offer_anyway)) STORED,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT entries_arrival_key UNIQUE (event_id, arrival),
+    CONSTRAINT entries_unconfirmed_check CHECK ((state = 'unconfirmed') = (lapses_at IS NOT NULL)),
+    CONSTRAINT entries_confirmed_check CHECK (state NOT IN ('waiting', 'offered', 'accepted') OR confirmed_at IS NOT NULL OR vouched),
+    CONSTRAINT entries_closed_check CHECK ((state = 'closed') = (closed_from IS NOT NULL)),
+    CONSTRAINT entries_pause_check CHECK (paused_until IS NULL OR paused IS NOT NULL)
+);
+CREATE UNIQUE INDEX entries_one_live_per_person ON entries (event_id, person_id)
+    WHERE state IN ('unconfirmed', 'waiting', 'offered');
+CREATE INDEX entries_order ON entries (event_id, band, round, rank) WHERE eligible;
+CREATE INDEX entries_fit ON entries (event_id, party, band, round, rank) WHERE eligible;
+CREATE INDEX entries_queue ON entries (event_id, state, band, round, rank);
+CREATE INDEX entries_id ON entries (id);
+CREATE INDEX entries_person ON entries (person_id);
+CREATE INDEX entries_lapse ON entries (lapses_at) WHERE lapses_at IS NOT NULL;
+CREATE INDEX entries_pause_end ON entries (paused_until) WHERE paused_until IS NOT NULL;
+CREATE INDEX entries_until ON entries (until) WHERE until IS NOT NULL AND NOT until_passed AND state = 'waiting';
+
+-- Live counts, kept by the triggers below: a position is a sum over a few hundred rows, never a scan of the
+-- list. A bucket holds about a thousand neighbouring ranks.
+CREATE TABLE entry_counts (
+    event_id uuid NOT NULL REFERENCES events (id),
+    state    text NOT NULL,
+    eligible boolean NOT NULL,
+    band     smallint NOT NULL,
+    round    integer NOT NULL,
+    bucket   bigint NOT NULL,
+    n        bigint NOT NULL,
+    PRIMARY KEY (event_id, state, eligible, band, round, bucket)
+);
+
+-- ── places, offers, bookings ───────────────────────────────────────────────────────────────────────────────
+
+-- One promotion run that changed or concluded something. Repeated equal outcomes only move `last_at`.
+CREATE TABLE passes (
+    event_id       uuid NOT NULL REFERENCES events (id),
+    number         bigint NOT NULL,
+    at             timestamptz NOT NULL,
+    last_at        timestamptz NOT NULL,
+    outcome        text NOT NULL CONSTRAINT passes_outcome_check CHECK (outcome IN
+        ('offered', 'no_places', 'nobody_eligible', 'head_waits', 'batch_full', 'passive', 'closed', 'not_published',
+         'after_start', 'importing')),
+    offered        integer NOT NULL,
+    ended          integer NOT NULL,
+    open_before    integer NOT NULL,
+    policy_version integer NOT NULL,
+    PRIMARY KEY (event_id, number)
+);
+
+CREATE TABLE offers (
+    event_id       uuid NOT NULL REFERENCES events (id),
+    id             uuid NOT NULL,
+    entry_id       uuid NOT NULL,
+    kind           text NOT NULL CONSTRAINT offers_kind_check CHECK (kind IN ('hold', 'call')),
+    state          text NOT NULL CONSTRAINT offers_state_check CHECK (state IN
+        ('pending', 'accepting', 'accepted', 'declined', 'expired', 'revoked', 'conflicted')),
+    party          integer NOT NULL CONSTRAINT offers_party_check CHECK (party BETWEEN 1 AND 100),
+    -- The pass that made it, or null for an offer by staff.
+    pass_number    bigint,
+    made_by        uuid,
+    made_reason    text NOT NULL,
+    policy_version integer NOT NULL,
+    -- The entry's order key when it was offered.
+    band           smallint NOT NULL,
+    round          integer NOT NULL,
+    rank           bigint NOT NULL,
+    made_at        timestamptz NOT NULL,
+    expires_at     timestamptz NOT NULL,
+    ended_at       timestamptz,
+    -- When the click was decided upon: what counts against the deadline.
+    decided_at     timestamptz,
+    end_reason     text,
+    reactivations  integer NOT NULL DEFAULT 0,
+    token_hash     bytea NOT NULL,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT offers_entry_fkey FOREIGN KEY (event_id, entry_id) REFERENCES entries (event_id, id),
+    CONSTRAINT offers_policy_fkey FOREIGN KEY (event_id, policy_version) REFERENCES policies (event_id, version),
+    CONSTRAINT offers_window_check CHECK (expires_at > made_at),
+    CONSTRAINT offers_ended_check CHECK ((state IN ('pending', 'accepting')) = (ended_at IS NULL)),
+    CONSTRAINT offers_end_reason_check CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
+    CONSTRAINT offers_in_time_check CHECK (decided_at IS NULL OR decided_at < expires_at),
+    CONSTRAINT offers_accepted_check CHECK (state NOT IN ('accepted', 'accepting') OR decided_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX offers_one_live_per_entry ON offers (event_id, entry_id) WHERE state IN ('pending', 'accepting');
+CREATE INDEX offers_live ON offers (event_id, state, expires_at);
+CREATE INDEX offers_entry ON offers (event_id, entry_id, made_at);
+CREATE INDEX offers_id ON offers (id);
+CREATE INDEX offers_token ON offers (token_hash);
+CREATE INDEX offers_due ON offers (expires_at) WHERE state = 'pending';
+
+CREATE TABLE bookings (
+    event_id      uuid NOT NULL REFERENCES events (id),
+    id            uuid NOT NULL,
+    place_id      uuid NOT NULL,
+    person_id     uuid NOT NULL REFERENCES persons (id),
+    offer_id      uuid,
+    -- Shared by the places of one party; what the customer quotes.
+    reference     text NOT NULL,
+    state         text NOT NULL CONSTRAINT bookings_state_check CHECK (state IN ('confirmed', 'cancelled')),
+    source        text NOT NULL CONSTRAINT bookings_source_check CHECK (source IN ('offer', 'customer', 'staff')),
+    made_by       uuid,
+    booked_at     timestamptz NOT NULL,
+    cancelled_at  timestamptz,
+    cancel_reason text,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT bookings_offer_fkey FOREIGN KEY (event_id, offer_id) REFERENCES offers (event_id, id),
+    CONSTRAINT bookings_cancelled_check CHECK ((state = 'cancelled') = (cancelled_at IS NOT NULL)),
+    CONSTRAINT bookings_cancel_reason_check CHECK ((cancelled_at IS NULL) = (cancel_reason IS NULL)),
+    CONSTRAINT bookings_source_offer_check CHECK ((source = 'offer') = (offer_id IS NOT NULL))
+);
+CREATE UNIQUE INDEX bookings_one_per_place ON bookings (event_id, place_id) WHERE state = 'confirmed';
+CREATE INDEX bookings_offer ON bookings (event_id, offer_id) WHERE offer_id IS NOT NULL;
+CREATE INDEX bookings_person ON bookings (person_id);
+CREATE INDEX bookings_event ON bookings (event_id, state, booked_at);
+CREATE INDEX bookings_id ON bookings (id);
+CREATE INDEX bookings_reference ON bookings (event_id, reference);
+
+-- A place points at the hold or the booking that has it, so that two promises cannot be written down.
+CREATE TABLE places (
+    event_id         uuid NOT NULL REFERENCES events (id),
+    id               uuid NOT NULL,
+    number           integer NOT NULL,
+    label            text,
+    state            text NOT NULL CONSTRAINT places_state_check CHECK (state IN ('open', 'held', 'booked', 'retired')),
+    retire_when_free boolean NOT NULL DEFAULT false,
+    offer_id         uuid,
+    booking_id       uuid,
+    opened_at        timestamptz NOT NULL,
+    changed_at       timestamptz NOT NULL,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT places_number_key UNIQUE (event_id, number),
+    CONSTRAINT places_offer_fkey FOREIGN KEY (event_id, offer_id) REFERENCES offers (event_id, id),
+    CONSTRAINT places_booking_fkey FOREIGN KEY (event_id, booking_id) REFERENCES bookings (event_id, id),
+    CONSTRAINT places_held_check CHECK ((state = 'held') = (offer_id IS NOT NULL)),
+    CONSTRAINT places_booked_check CHECK ((state = 'booked') = (booking_id IS NOT NULL)),
+    CONSTRAINT places_retire_check CHECK (NOT retire_when_free OR state IN ('held', 'booked'))
+);
+CREATE UNIQUE INDEX places_label_key ON places (event_id, label) WHERE label IS NOT NULL AND state <> 'retired';
+CREATE UNIQUE INDEX places_one_per_booking ON places (event_id, booking_id) WHERE booking_id IS NOT NULL;
+CREATE INDEX places_open ON places (event_id, number) WHERE state = 'open';
+CREATE INDEX places_offer ON places (event_id, offer_id) WHERE offer_id IS NOT NULL;
+CREATE INDEX places_id ON places (id);
+ALTER TABLE bookings ADD CONSTRAINT bookings_place_fkey FOREIGN KEY (event_id, place_id) REFERENCES places (event_id, id);
+
+-- Capacity counts, kept by the triggers below.
+CREATE TABLE place_counts (
+    event_id         uuid NOT NULL REFERENCES events (id),
+    state            text NOT NULL,
+    retire_when_free boolean NOT NULL,
+    n                bigint NOT NULL,
+    PRIMARY KEY (event_id, state, retire_when_free)
+);
+
+-- For bookings kept by another service: intent, outcome, and what is still unknown.
+CREATE TABLE booking_attempts (
+    event_id   uuid NOT NULL REFERENCES events (id),
+    id         uuid NOT NULL,
+    offer_id   uuid NOT NULL,
+    key        text NOT NULL,
+    outcome    text NOT NULL CONSTRAINT booking_attempts_outcome_check CHECK (outcome IN ('unresolved', 'succeeded', 'failed')),
+    made_at    timestamptz NOT NULL,
+    settled_at timestamptz,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT booking_attempts_key_key UNIQUE (event_id, key),
+    CONSTRAINT booking_attempts_offer_fkey FOREIGN KEY (event_id, offer_id) REFERENCES offers (event_id, id),
+    CONSTRAINT booking_attempts_settled_check CHECK ((outcome = 'unresolved') = (settled_at IS NULL))
+);
+CREATE UNIQUE INDEX booking_attempts_one_per_offer ON booking_attempts (event_id, offer_id)
+    WHERE outcome IN ('unresolved', 'succeeded');
+
+-- A release is applied once per event, source and id.
+CREATE TABLE releases (
+    event_id  uuid NOT NULL REFERENCES events (id),
+    source    text NOT NULL CONSTRAINT releases_source_check CHECK (source IN ('offer', 'booking', 'places', 'place')),
+    source_id text NOT NULL,
+    id        uuid NOT NULL,
+    reason    text NOT NULL,
+    places    uuid[] NOT NULL,
+    actor     text NOT NULL,
+    actor_id  uuid,
+    at        timestamptz NOT NULL,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT releases_source_key UNIQUE (event_id, source, source_id)
+);
+CREATE INDEX releases_at ON releases (event_id, at DESC);
+
+-- ── passes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- One row per event: many requests, one pass. Set and cleared under the event's lock; the lease only shares
+-- the work among workers.
+CREATE TABLE pass_requests (
+    event_id     uuid PRIMARY KEY REFERENCES events (id),
+    requested_at timestamptz,
+    leased_until timestamptz
+);
+CREATE INDEX pass_requests_due ON pass_requests (requested_at) WHERE requested_at IS NOT NULL;
+
+-- Who was passed over, as a set: in pass `pass_number`, every entry that was eligible, had an order key below
+-- (band, round, rank), and met the reason's measure. One row per pass and reason, however long the list.
+CREATE TABLE skips (
+    event_id        uuid NOT NULL REFERENCES events (id),
+    pass_number     bigint NOT NULL,
+    reason          text NOT NULL CONSTRAINT skips_reason_check CHECK (reason IN ('does_not_fit', 'declined_these')),
+    party_above     integer,
+    declined_since  timestamptz,
+    band            smallint NOT NULL,
+    round           integer NOT NULL,
+    rank            bigint NOT NULL,
+    at              timestamptz NOT NULL,
+    PRIMARY KEY (event_id, pass_number, reason),
+    CONSTRAINT skips_pass_fkey FOREIGN KEY (event_id, pass_number) REFERENCES passes (event_id, number),
+    CONSTRAINT skips_measure_check CHECK ((reason = 'does_not_fit') = (party_above IS NOT NULL)
+        AND (reason = 'declined_these') = (declined_since IS NOT NULL))
+);
+
+-- ── messages ───────────────────────────────────────────────────────────────────────────────────────────────
+
+-- What one person is to be told: written with the change it tells of. `event_id` is the nil id for a code asked for
+-- outside any event. Bodies are rendered when sent, from these facts; no token or code is stored.
+CREATE TABLE messages (
+    event_id        uuid NOT NULL,
+    id              uuid NOT NULL,
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    person_id       uuid NOT NULL REFERENCES persons (id),
+    occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
+        ('code', 'joined', 'offer', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
+         'paused_by_silence', 'start_moved', 'booking_cancelled')),
+    subject_id      uuid NOT NULL,
+    count           integer NOT NULL DEFAULT 0,
+    -- Facts as they were when the message was written.
+    facts           jsonb NOT NULL DEFAULT '{}',
+    state           text NOT NULL CONSTRAINT messages_state_check CHECK (state IN
+        ('queued', 'sending', 'told', 'suppressed', 'dead')),
+    made_at         timestamptz NOT NULL,
+    attempts        integer NOT NULL DEFAULT 0,
+    next_attempt_at timestamptz,
+    leased_until    timestamptz,
+    lease           uuid,
+    told_at         timestamptz,
+    note            text,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT messages_dedupe_key UNIQUE (event_id, occasion, subject_id, count),
+    CONSTRAINT messages_lease_check CHECK ((state = 'sending') = (lease IS NOT NULL) AND (lease IS NULL) = (leased_until IS NULL)),
+    CONSTRAINT messages_due_check CHECK ((state = 'queued') = (next_attempt_at IS NOT NULL)),
+    CONSTRAINT messages_told_check CHECK ((state = 'told') = (told_at IS NOT NULL))
+);
+CREATE INDEX messages_due ON messages (next_attempt_at) WHERE state = 'queued';
+CREATE INDEX messages_leases ON messages (leased_until) WHERE state = 'sending';
+CREATE INDEX messages_list ON messages (organization_id, made_at DESC);
+CREATE INDEX messages_event ON messages (event_id, made_at DESC);
+CREATE INDEX messages_person ON messages (person_id, made_at);
+CREATE INDEX messages_subject ON messages (event_id, subject_id);
+CREATE INDEX messages_dead ON messages (organization_id) WHERE state = 'dead';
+
+CREATE TABLE deliveries (
+    event_id    uuid NOT NULL,
+    message_id  uuid NOT NULL,
+    attempt     integer NOT NULL,
+    channel     text NOT NULL CONSTRAINT deliveries_channel_check CHECK (channel IN ('smtp', 'mailbox', 'phone')),
+    contact_id  uuid REFERENCES contacts (id),
+    lease       uuid NOT NULL,
+    outcome     text CONSTRAINT deliveries_outcome_check CHECK (outcome IN
+        ('accepted', 'transient', 'permanent', 'unknown', 'released')),
+    detail      text,
+    started_at  timestamptz NOT NULL,
+    finished_at timestamptz,
+    PRIMARY KEY (event_id, message_id, attempt),
+    CONSTRAINT deliveries_message_fkey FOREIGN KEY (event_id, message_id) REFERENCES messages (event_id, id),
+    CONSTRAINT deliveries_finished_check CHECK ((outcome IS NULL) = (finished_at IS NULL))
+);
+
+-- ── audit ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- One chain per event: hash = SHA-256(previous hash ‖ length-prefixed fields). No personal data.
+CREATE TABLE audit (
+    event_id       uuid NOT NULL REFERENCES events (id),
+    seq            bigint NOT NULL,
+    at             timestamptz NOT NULL,
+    actor          text NOT NULL,
+    actor_id       uuid,
+    act            text NOT NULL,
+    subject        text NOT NULL,
+    subject_id     uuid NOT NULL,
+    from_state     text,
+    to_state       text,
+    reason         text NOT NULL,
+    -- The entry concerned, where the subject is an offer, a place or a booking.
+    entry_id       uuid,
+    order_key      text,
+    policy_version integer,
+    note_digest    bytea,
+    hash           bytea NOT NULL,
+    PRIMARY KEY (event_id, seq)
+);
+CREATE INDEX audit_subject ON audit (event_id, subject_id, seq);
+CREATE INDEX audit_entry ON audit (event_id, entry_id, seq) WHERE entry_id IS NOT NULL;
+
+-- The same for acts of an organization outside its events.
+CREATE TABLE organization_audit (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    seq             bigint NOT NULL,
+    at              timestamptz NOT NULL,
+    actor           text NOT NULL,
+    actor_id        uuid,
+    act             text NOT NULL,
+    subject         text NOT NULL,
+    subject_id      uuid NOT NULL,
+    from_state      text,
+    to_state        text,
+    reason          text NOT NULL,
+    entry_id        uuid,
+    order_key       text,
+    policy_version  integer,
+    note_digest     bytea,
+    hash            bytea NOT NULL,
+    PRIMARY KEY (organization_id, seq)
+);
+
+-- The text of notes lives beside the chain, which holds salted digests, so that it can be erased.
+CREATE TABLE audit_notes (
+    event_id uuid NOT NULL,
+    seq      bigint NOT NULL,
+    salt     bytea NOT NULL,
+    note     text NOT NULL,
+    PRIMARY KEY (event_id, seq)
+);
+
+-- ── imports ────────────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE TABLE imports (
+    event_id    uuid NOT NULL REFERENCES events (id),
+    id          uuid NOT NULL,
+    file_digest bytea NOT NULL,
+    rows_total  integer NOT NULL,
+    rows_done   integer NOT NULL DEFAULT 0,
+    taken       integer NOT NULL DEFAULT 0,
+    made_by     uuid,
+    started_at  timestamptz NOT NULL,
+    finished_at timestamptz,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT imports_file_key UNIQUE (event_id, file_digest)
+);
+
+-- ── triggers ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+CREATE FUNCTION count_entries() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    -- Rows that end at zero are kept: they are few, and deleting them would cost every pass.
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO entry_counts AS c (event_id, state, eligible, band, round, bucket, n)
+        SELECT event_id, state, eligible, band, round, rank >> 30, count(*) FROM new_rows
+        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6
+        ON CONFLICT (event_id, state, eligible, band, round, bucket) DO UPDATE SET n = c.n + excluded.n;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO entry_counts AS c (event_id, state, eligible, band, round, bucket, n)
+        SELECT event_id, state, eligible, band, round, bucket, sum(d) FROM (
+            SELECT event_id, state, eligible, band, round, rank >> 30 AS bucket, 1 AS d FROM new_rows
+            UNION ALL
+            SELECT event_id, state, eligible, band, round, rank >> 30, -1 FROM old_rows) changes
+        GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(d) <> 0 ORDER BY 1, 2, 3, 4, 5, 6
+        ON CONFLICT (event_id, state, eligible, band, round, bucket) DO UPDATE SET n = c.n + excluded.n;
+    ELSE
+        INSERT INTO entry_counts AS c (event_id, state, eligible, band, round, bucket, n)
+        SELECT event_id, state, eligible, band, round, rank >> 30, -count(*) FROM old_rows
+        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6
+        ON CONFLICT (event_id, state, eligible, band, round, bucket) DO UPDATE SET n = c.n + excluded.n;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER entries_counted_insert AFTER INSERT ON entries
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_entries();
+CREATE TRIGGER entries_counted_update AFTER UPDATE ON entries
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_entries();
+CREATE TRIGGER entries_counted_delete AFTER DELETE ON entries
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION count_entries();
+
+CREATE FUNCTION count_places() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO place_counts AS c (event_id, state, retire_when_free, n)
+        SELECT event_id, state, retire_when_free, count(*) FROM new_rows GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (event_id, state, retire_when_free) DO UPDATE SET n = c.n + excluded.n;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO place_counts AS c (event_id, state, retire_when_free, n)
+        SELECT event_id, state, retire_when_free, sum(d) FROM (
+            SELECT event_id, state, retire_when_free, 1 AS d FROM new_rows
+            UNION ALL
+            SELECT event_id, state, retire_when_free, -1 FROM old_rows) changes
+        GROUP BY 1, 2, 3 HAVING sum(d) <> 0 ORDER BY 1, 2, 3
+        ON CONFLICT (event_id, state, retire_when_free) DO UPDATE SET n = c.n + excluded.n;
+    ELSE
+        INSERT INTO place_counts AS c (event_id, state, retire_when_free, n)
+        SELECT event_id, state, retire_when_free, -count(*) FROM old_rows GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (event_id, state, retire_when_free) DO UPDATE SET n = c.n + excluded.n;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER places_counted_insert AFTER INSERT ON places
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_places();
+CREATE TRIGGER places_counted_update AFTER UPDATE ON places
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_places();
+CREATE TRIGGER places_counted_delete AFTER DELETE ON places
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION count_places();
+
+-- The audit can be appended to, nothing else.
+CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the audit is append-only: % refused', TG_OP USING ERRCODE = 'insufficient_privilege';
+END $$;
+CREATE TRIGGER audit_rows BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_truncate BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER organization_audit_rows BEFORE UPDATE OR DELETE ON organization_audit FOR EACH ROW EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER organization_audit_truncate BEFORE TRUNCATE ON organization_audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();

@@ -1,0 +1,3 @@
+//! The rules, as pure code: no async, no HTTP, no SQL, no clock. Everything here can be tested with values.
+
+pub mod ids;

@@ -1,0 +1,5 @@
+//! Fairlist: a waitlist that makes the next offer clear, proves that it was fair, and never promises one
+//! place twice.
+
+pub mod clock;
+pub mod domain;

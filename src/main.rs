@@ -1,0 +1,2 @@
+//! The command line; no logic.
+fn main() {}
