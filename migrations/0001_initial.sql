@@ -206,6 +206,7 @@ CREATE UNIQUE INDEX entries_one_live_per_person ON entries (event_id, person_id)
     WHERE state IN ('unconfirmed', 'waiting', 'offered');
 CREATE INDEX entries_order ON entries (event_id, band, round, rank) WHERE eligible;
 CREATE INDEX entries_fit ON entries (event_id, party, band, round, rank) WHERE eligible;
+CREATE INDEX entries_decliners ON entries (event_id, declined_at) WHERE eligible AND declined_at IS NOT NULL;
 CREATE INDEX entries_queue ON entries (event_id, state, band, round, rank);
 CREATE INDEX entries_id ON entries (id);
 CREATE INDEX entries_person ON entries (person_id);

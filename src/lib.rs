@@ -2,4 +2,5 @@
 //! place twice.
 
 pub mod clock;
+pub mod db;
 pub mod domain;

@@ -1,4 +1,47 @@
 //! The rules, as pure code: no async, no HTTP, no SQL, no clock. Everything here can be tested with values.
 
+pub mod allocation;
+pub mod audit;
 pub mod contact;
+pub mod entry;
+pub mod event;
 pub mod ids;
+pub mod message;
+pub mod offer;
+pub mod place;
+pub mod policy;
+pub mod reason;
+pub mod secret;
+
+/// A closed set of words that are the same in code, SQL, pages and API.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// Every member, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word as it is stored and shown to programs.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// The member named by `text`, if there is one.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use words;

@@ -1,0 +1,134 @@
+//! The audit chains: appended to in sets, read by page.
+
+use sqlx::PgConnection;
+
+use super::DbError;
+use crate::clock::Entropy;
+use crate::domain::audit::{Hash, Record, StoredRecord, note_digest};
+use crate::domain::ids::EventId;
+
+/// Columns of a set of records, ready for `unnest`.
+#[derive(Default)]
+struct Columns {
+    seq: Vec<i64>,
+    at: Vec<chrono::DateTime<chrono::Utc>>,
+    actor: Vec<String>,
+    actor_id: Vec<Option<uuid::Uuid>>,
+    act: Vec<String>,
+    subject: Vec<String>,
+    subject_id: Vec<uuid::Uuid>,
+    from_state: Vec<Option<String>>,
+    to_state: Vec<Option<String>>,
+    reason: Vec<String>,
+    entry_id: Vec<Option<uuid::Uuid>>,
+    order_key: Vec<Option<String>>,
+    policy_version: Vec<Option<i32>>,
+    note_digest: Vec<Option<Vec<u8>>>,
+    hash: Vec<Vec<u8>>,
+}
+
+/// Appends `records` to the event's chain: one statement for the head, one for the rows, whatever their number.
+pub(super) async fn append(
+    connection: &mut PgConnection,
+    event: EventId,
+    records: &[Record],
+    entropy: Entropy,
+) -> Result<(), DbError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    // The event row is locked: nobody else moves the head meanwhile.
+    let head = sqlx::query!("SELECT audit_seq, audit_head FROM events WHERE id = $1", event.0)
+        .fetch_one(&mut *connection)
+        .await?;
+    let previous: Hash = head
+        .audit_head
+        .try_into()
+        .map_err(|_| DbError::Unreadable("audit head", "not 32 bytes".to_owned()))?;
+    let (columns, notes, seq, last) = chain(records, head.audit_seq, previous, entropy);
+    sqlx::query!(
+        "UPDATE events SET audit_seq = $2, audit_head = $3 WHERE id = $1",
+        event.0,
+        seq,
+        last.as_slice()
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        r#"INSERT INTO audit (event_id, seq, at, actor, actor_id, act, subject, subject_id, from_state, to_state, reason,
+                              entry_id, order_key, policy_version, note_digest, hash)
+           SELECT $1, * FROM unnest($2::bigint[], $3::timestamptz[], $4::text[], $5::uuid[], $6::text[], $7::text[],
+                                    $8::uuid[], $9::text[], $10::text[], $11::text[], $12::uuid[], $13::text[],
+                                    $14::integer[], $15::bytea[], $16::bytea[])"#,
+        event.0,
+        &columns.seq,
+        &columns.at,
+        &columns.actor,
+        &columns.actor_id as &[Option<uuid::Uuid>],
+        &columns.act,
+        &columns.subject,
+        &columns.subject_id,
+        &columns.from_state as &[Option<String>],
+        &columns.to_state as &[Option<String>],
+        &columns.reason,
+        &columns.entry_id as &[Option<uuid::Uuid>],
+        &columns.order_key as &[Option<String>],
+        &columns.policy_version as &[Option<i32>],
+        &columns.note_digest as &[Option<Vec<u8>>],
+        &columns.hash,
+    )
+    .execute(&mut *connection)
+    .await?;
+    for (seq, salt, note) in notes {
+        // Notes are written by hand, one at a time.
+        sqlx::query!(
+            "INSERT INTO audit_notes (event_id, seq, salt, note) VALUES ($1, $2, $3, $4)",
+            event.0,
+            seq,
+            salt.as_slice(),
+            note
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+type Notes = Vec<(i64, [u8; 32], String)>;
+
+fn chain(records: &[Record], mut seq: i64, mut head: Hash, entropy: Entropy) -> (Columns, Notes, i64, Hash) {
+    let mut columns = Columns::default();
+    let mut notes = Vec::new();
+    for record in records {
+        seq += 1;
+        let digest = record.note.as_ref().map(|note| {
+            let salt = entropy.bytes();
+            notes.push((seq, salt, note.clone()));
+            note_digest(&salt, note)
+        });
+        let stored = StoredRecord::from_record(seq, record, digest);
+        head = stored.hash(&head);
+        columns.push(stored, head);
+    }
+    (columns, notes, seq, head)
+}
+
+impl Columns {
+    fn push(&mut self, record: StoredRecord, hash: Hash) {
+        self.seq.push(record.seq);
+        self.at.push(record.at);
+        self.actor.push(record.actor);
+        self.actor_id.push(record.actor_id);
+        self.act.push(record.act);
+        self.subject.push(record.subject);
+        self.subject_id.push(record.subject_id);
+        self.from_state.push(record.from_state);
+        self.to_state.push(record.to_state);
+        self.reason.push(record.reason);
+        self.entry_id.push(record.entry_id);
+        self.order_key.push(record.order_key);
+        self.policy_version.push(record.policy_version);
+        self.note_digest.push(record.note_digest);
+        self.hash.push(hash.to_vec());
+    }
+}

@@ -1,0 +1,68 @@
+//! The outbox: messages are written with the change they tell of.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::DbError;
+use crate::clock::Entropy;
+use crate::domain::ids::{EventId, OrganizationId, PersonId};
+use crate::domain::message::{Facts, Occasion};
+
+/// A message to be written. (occasion, subject, count) is told once per event, however often it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// Who is told.
+    pub person: PersonId,
+    /// Of what.
+    pub occasion: Occasion,
+    /// What it is about: the offer, the entry, the booking, the code.
+    pub subject: Uuid,
+    /// The how-manieth time for this subject (an offer given again).
+    pub count: i32,
+    /// What it says.
+    pub facts: Facts,
+}
+
+/// Writes `drafts` as one set.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    event: EventId,
+    organization: OrganizationId,
+    drafts: &[Draft],
+    now: DateTime<Utc>,
+    entropy: Entropy,
+) -> Result<(), DbError> {
+    if drafts.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = drafts.iter().map(|_| entropy.id()).collect();
+    let persons: Vec<Uuid> = drafts.iter().map(|draft| draft.person.0).collect();
+    let occasions: Vec<String> = drafts.iter().map(|draft| draft.occasion.as_str().to_owned()).collect();
+    let subjects: Vec<Uuid> = drafts.iter().map(|draft| draft.subject).collect();
+    let counts: Vec<i32> = drafts.iter().map(|draft| draft.count).collect();
+    let facts = drafts
+        .iter()
+        .map(|draft| serde_json::to_value(&draft.facts))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| DbError::Unreadable("facts", error.to_string()))?;
+    sqlx::query!(
+        r#"INSERT INTO messages (event_id, organization_id, made_at, next_attempt_at, state,
+                                 id, person_id, occasion, subject_id, count, facts)
+           SELECT $1, $2, $3, $3, 'queued', * FROM unnest($4::uuid[], $5::uuid[], $6::text[], $7::uuid[], $8::integer[],
+                                                          $9::jsonb[])
+           ON CONFLICT (event_id, occasion, subject_id, count) DO NOTHING"#,
+        event.0,
+        organization.0,
+        now,
+        &ids,
+        &persons,
+        &occasions,
+        &subjects,
+        &counts,
+        &facts,
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The only SQL. [`Db`] keeps its pools to itself: writing an event's data goes through
+//! [`Db::with_event`], which locks the event row first; everything else is a read or a row outside events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Executor, PgPool};
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Entropy};
+
+pub mod audit;
+pub mod events;
+pub mod locked_event;
+pub mod messages;
+pub mod passes;
+
+pub use locked_event::LockedEvent;
+
+/// What can go wrong between us and the database.
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    /// No connection became free in time, or the database cannot be reached.
+    #[error("the database is not available")]
+    Unavailable(#[source] sqlx::Error),
+    /// A lock was not granted in time, or Postgres asks for the transaction to be tried again.
+    #[error("the event is busy")]
+    Busy(#[source] sqlx::Error),
+    /// The connection broke while COMMIT was under way: it may have happened or not.
+    #[error("it is not known whether the change was made")]
+    CommitUnknown(#[source] sqlx::Error),
+    /// A constraint, by name, said no.
+    #[error("constraint {0}")]
+    Constraint(String),
+    /// The row asked for is not there.
+    #[error("not found")]
+    NotFound,
+    /// A row holds a word that this program does not know.
+    #[error("unreadable {0}: {1}")]
+    Unreadable(&'static str, String),
+    /// Anything else.
+    #[error(transparent)]
+    Other(sqlx::Error),
+}
+
+impl From<sqlx::Error> for DbError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::Io(_)
+            | sqlx::Error::WorkerCrashed => Self::Unavailable(error),
+            sqlx::Error::RowNotFound => Self::NotFound,
+            sqlx::Error::Database(database) => match database.code().as_deref() {
+                // serialization_failure, deadlock_detected, lock_not_available
+                Some("40001" | "40P01" | "55P03") => Self::Busy(error),
+                // admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, idle_in_transaction
+                Some("57P01" | "57P02" | "57P03" | "53300" | "25P03") => Self::Unavailable(error),
+                Some(code) if code.starts_with("23") => database
+                    .constraint()
+                    .map(|name| Self::Constraint(name.to_owned()))
+                    .unwrap_or(Self::Other(error)),
+                _ => Self::Other(error),
+            },
+            _ => Self::Other(error),
+        }
+    }
+}
+
+impl DbError {
+    /// Whether the whole transaction may simply be run again. An unknown commit may be, because every use case
+    /// reads the state under the lock before it writes.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::CommitUnknown(_))
+    }
+}
+
+/// How many connections each kind of work may have.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSizes {
+    /// Pages and the API.
+    pub pages: u32,
+    /// Passes, messages, the sweeper, imports.
+    pub workers: u32,
+    /// Sessions, limits and health: small, so that a flood of pages cannot starve sign-in.
+    pub sessions: u32,
+}
+
+impl Default for PoolSizes {
+    fn default() -> Self {
+        Self { pages: 16, workers: 6, sessions: 4 }
+    }
+}
+
+/// Nudges to the workers of this process: a hint that saves them a poll, never the truth.
+#[derive(Debug, Default)]
+pub struct Hints {
+    /// A pass was requested.
+    pub pass: Notify,
+    /// A message was written.
+    pub message: Notify,
+    /// An instant that matters may have come nearer.
+    pub due: Notify,
+}
+
+/// The database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pages: PgPool,
+    workers: PgPool,
+    sessions: PgPool,
+    clock: Clock,
+    entropy: Entropy,
+    hints: Arc<Hints>,
+    for_workers: bool,
+}
+
+/// A name by which our backends can be told from others in `pg_stat_activity`.
+pub const APPLICATION_NAME: &str = "fairlist";
+
+fn pool(options: &PgConnectOptions, max: u32, statement_timeout: &'static str, wait: Duration) -> PgPool {
+    let options = options.clone().application_name(APPLICATION_NAME).options([
+        ("statement_timeout", statement_timeout),
+        ("lock_timeout", "2s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+        ("timezone", "UTC"),
+    ]);
+    PgPoolOptions::new()
+        .max_connections(max)
+        .acquire_timeout(wait)
+        .idle_timeout(Duration::from_secs(300))
+        // A future dropped while BEGIN is under way hands back a connection inside a transaction that sqlx does
+        // not know of; without this, the next borrower's work would silently be part of it.
+        .after_release(|connection, _| {
+            Box::pin(async move { connection.execute("ROLLBACK").await.map(|_| true) })
+        })
+        .connect_lazy_with(options)
+}
+
+impl Db {
+    /// Pools towards `options`; connects when first needed.
+    #[must_use]
+    pub fn new(options: &PgConnectOptions, sizes: PoolSizes, clock: Clock) -> Self {
+        Self {
+            pages: pool(options, sizes.pages, "5s", Duration::from_millis(2_500)),
+            workers: pool(options, sizes.workers, "30s", Duration::from_secs(10)),
+            sessions: pool(options, sizes.sessions, "5s", Duration::from_millis(2_500)),
+            clock,
+            entropy: Entropy,
+            hints: Arc::new(Hints::default()),
+            for_workers: false,
+        }
+    }
+
+    /// The same database through the workers' pool.
+    #[must_use]
+    pub fn for_workers(&self) -> Self {
+        Self { for_workers: true, ..self.clone() }
+    }
+
+    /// The pool of this handle: the pages', or the workers'.
+    pub(crate) fn pool(&self) -> &PgPool {
+        if self.for_workers { &self.workers } else { &self.pages }
+    }
+
+    /// The pool that a flood of pages cannot exhaust.
+    pub(crate) fn sessions(&self) -> &PgPool {
+        &self.sessions
+    }
+
+    /// Nudges to the workers of this process.
+    #[must_use]
+    pub fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
+    /// Where ids and tokens come from.
+    #[must_use]
+    pub fn entropy(&self) -> Entropy {
+        self.entropy
+    }
+
+    /// The clock of this installation.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The instant by which pages are written and work is claimed: the script's, or the database's.
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub async fn now(&self) -> Result<DateTime<Utc>, DbError> {
+        if let Some(now) = self.clock.script() {
+            return Ok(now);
+        }
+        Ok(sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#).fetch_one(self.pool()).await?)
+    }
+
+    /// Closes every connection; what runs is finished first.
+    pub async fn close(&self) {
+        self.pages.close().await;
+        self.workers.close().await;
+        self.sessions.close().await;
+    }
+}

@@ -1,0 +1,441 @@
+//! The audit chain: what a record says, its canonical bytes, and its hash.
+//!
+//! hash = SHA-256(previous hash ‖ fields in order). A field is its length as four big-endian bytes and its bytes;
+//! an absent field is the length 0xFFFFFFFF alone. Instants are microseconds since 1970 as eight big-endian
+//! bytes, numbers likewise, ids their sixteen bytes, words UTF-8. A record holds no personal data.
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::entry::OrderKey;
+use super::ids::{BookingId, EntryId, EventId, OfferId, PersonId, PlaceId, StaffId};
+use super::reason::{Reason, StaffReason};
+use super::words;
+
+/// The head of an empty chain.
+pub const GENESIS: Hash = [0; 32];
+
+/// A SHA-256 hash.
+pub type Hash = [u8; 32];
+
+/// Who acted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The rules, by themselves.
+    System,
+    /// A customer.
+    Person(PersonId),
+    /// Somebody of the staff.
+    Staff(StaffId),
+    /// The command line or an import, without a signed-in person.
+    Operator,
+}
+
+impl Actor {
+    /// The word stored.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Person(_) => "person",
+            Self::Staff(_) => "staff",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Whose id goes with it.
+    #[must_use]
+    pub fn id(self) -> Option<Uuid> {
+        match self {
+            Self::Person(id) => Some(id.0),
+            Self::Staff(id) => Some(id.0),
+            Self::System | Self::Operator => None,
+        }
+    }
+
+    /// The staff member, where it is one.
+    #[must_use]
+    pub fn staff(self) -> Option<StaffId> {
+        if let Self::Staff(id) = self { Some(id) } else { None }
+    }
+}
+
+/// What was acted upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The event itself, its list or its rule.
+    Event(EventId),
+    /// An entry.
+    Entry(EntryId),
+    /// An offer.
+    Offer(OfferId),
+    /// A place.
+    Place(PlaceId),
+    /// A booking.
+    Booking(BookingId),
+    /// Somebody of the staff.
+    Staff(StaffId),
+}
+
+impl Subject {
+    /// The word stored.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Event(_) => "event",
+            Self::Entry(_) => "entry",
+            Self::Offer(_) => "offer",
+            Self::Place(_) => "place",
+            Self::Booking(_) => "booking",
+            Self::Staff(_) => "staff",
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(self) -> Uuid {
+        match self {
+            Self::Event(id) => id.0,
+            Self::Entry(id) => id.0,
+            Self::Offer(id) => id.0,
+            Self::Place(id) => id.0,
+            Self::Booking(id) => id.0,
+            Self::Staff(id) => id.0,
+        }
+    }
+}
+
+words! {
+    /// The catalogue of acts.
+    Act {
+        /// An entry joined the list.
+        Joined = "joined",
+        /// An entry's contact was confirmed.
+        Confirmed = "confirmed",
+        /// An unconfirmed entry lapsed.
+        Lapsed = "lapsed",
+        /// An offer was made.
+        Offered = "offered",
+        /// An offer was accepted.
+        Accepted = "accepted",
+        /// An offer was declined.
+        Declined = "declined",
+        /// An offer's deadline passed.
+        Expired = "expired",
+        /// An offer was taken back.
+        Revoked = "revoked",
+        /// An offer was given again.
+        Reactivated = "reactivated",
+        /// A deadline moved.
+        DeadlineMoved = "deadline_moved",
+        /// An entry left.
+        Left = "left",
+        /// Staff took an entry off.
+        Removed = "removed",
+        /// An entry was passed over from now on.
+        Paused = "paused",
+        /// An entry is served again.
+        Resumed = "resumed",
+        /// No contact of the entry's person works, or one works again.
+        ContactChanged = "contact_changed",
+        /// An entry was put aside or brought back after a revoked offer.
+        Placed = "placed",
+        /// A place was held.
+        Held = "held",
+        /// A place was booked, or a booking made.
+        Booked = "booked",
+        /// A place became open.
+        Released = "released",
+        /// A place was added.
+        Added = "added",
+        /// A place was retired, or is to be when free.
+        Retired = "retired",
+        /// A booking was cancelled.
+        Cancelled = "cancelled",
+        /// An event was created.
+        Created = "created",
+        /// An event's settings changed.
+        Changed = "changed",
+        /// An event was published.
+        Published = "published",
+        /// A list was opened.
+        Opened = "opened",
+        /// A list was frozen.
+        Frozen = "frozen",
+        /// A list, or an entry with its event, was closed.
+        Closed = "closed",
+        /// What a cancelled event had closed was reopened.
+        Reopened = "reopened",
+        /// The rule changed.
+        RuleChanged = "rule_changed",
+        /// Somebody was invited to the staff, or their access changed.
+        AccessChanged = "access_changed",
+        /// A file was imported.
+        Imported = "imported",
+        /// A reservation for the waitlist was overridden.
+        Overridden = "overridden",
+    }
+}
+
+/// One transition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// When, to the microsecond.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub act: Act,
+    /// To what.
+    pub subject: Subject,
+    /// The state before.
+    pub from: Option<&'static str>,
+    /// The state after.
+    pub to: Option<&'static str>,
+    /// Why.
+    pub reason: Reason,
+    /// The entry concerned, where the subject is something else.
+    pub entry: Option<EntryId>,
+    /// The entry's order key, where it matters.
+    pub order_key: Option<OrderKey>,
+    /// The version of the rule applied.
+    pub policy_version: Option<i32>,
+    /// A note by staff; only its salted digest enters the chain.
+    pub note: Option<String>,
+}
+
+impl Record {
+    /// A record of `act` on `subject` with nothing but who, when and why.
+    #[must_use]
+    pub fn new(at: DateTime<Utc>, actor: Actor, act: Act, subject: Subject, reason: Reason) -> Self {
+        Self {
+            at,
+            actor,
+            act,
+            subject,
+            from: None,
+            to: None,
+            reason,
+            entry: None,
+            order_key: None,
+            policy_version: None,
+            note: None,
+        }
+    }
+
+    /// With the states before and after.
+    #[must_use]
+    pub fn states(mut self, from: Option<&'static str>, to: Option<&'static str>) -> Self {
+        self.from = from;
+        self.to = to;
+        self
+    }
+
+    /// With the entry concerned.
+    #[must_use]
+    pub fn of_entry(mut self, entry: EntryId) -> Self {
+        self.entry = Some(entry);
+        self
+    }
+
+    /// With the order key and the version of the rule that decided.
+    #[must_use]
+    pub fn by_rule(mut self, key: OrderKey, policy_version: i32) -> Self {
+        self.order_key = Some(key);
+        self.policy_version = Some(policy_version);
+        self
+    }
+
+    /// With the note of a reason given by staff.
+    #[must_use]
+    pub fn noted(mut self, reason: &StaffReason) -> Self {
+        self.note.clone_from(&reason.note);
+        self
+    }
+}
+
+/// A record as it is stored and exported: what the hash covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRecord {
+    /// 1, 2, 3 … per chain.
+    pub seq: i64,
+    /// Microseconds since 1970.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub actor: String,
+    /// Whose id.
+    pub actor_id: Option<Uuid>,
+    /// What.
+    pub act: String,
+    /// To what.
+    pub subject: String,
+    /// Its id.
+    pub subject_id: Uuid,
+    /// The state before.
+    pub from_state: Option<String>,
+    /// The state after.
+    pub to_state: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// The entry concerned.
+    pub entry_id: Option<Uuid>,
+    /// The order key as text.
+    pub order_key: Option<String>,
+    /// The version of the rule.
+    pub policy_version: Option<i32>,
+    /// SHA-256(salt ‖ note).
+    pub note_digest: Option<Vec<u8>>,
+}
+
+/// What a note leaves in the chain.
+#[must_use]
+pub fn note_digest(salt: &[u8], note: &str) -> Hash {
+    Sha256::new().chain_update(salt).chain_update(note.as_bytes()).finalize().into()
+}
+
+impl StoredRecord {
+    /// The record as number `seq` of its chain.
+    #[must_use]
+    pub fn from_record(seq: i64, record: &Record, note_digest: Option<Hash>) -> Self {
+        Self {
+            seq,
+            at: record.at,
+            actor: record.actor.kind().to_owned(),
+            actor_id: record.actor.id(),
+            act: record.act.as_str().to_owned(),
+            subject: record.subject.kind().to_owned(),
+            subject_id: record.subject.id(),
+            from_state: record.from.map(str::to_owned),
+            to_state: record.to.map(str::to_owned),
+            reason: record.reason.as_str().to_owned(),
+            entry_id: record.entry.map(|entry| entry.0),
+            order_key: record.order_key.map(|key| key.to_string()),
+            policy_version: record.policy_version,
+            note_digest: note_digest.map(|digest| digest.to_vec()),
+        }
+    }
+
+    /// The hash that follows `previous` in the chain.
+    #[must_use]
+    pub fn hash(&self, previous: &Hash) -> Hash {
+        let mut sha = Sha256::new_with_prefix(previous);
+        let mut field = |bytes: Option<&[u8]>| match bytes {
+            // No field comes near 4 GiB; a longer one would only make the hash differ from its twin's.
+            Some(bytes) => {
+                sha.update(u32::try_from(bytes.len()).unwrap_or(u32::MAX - 1).to_be_bytes());
+                sha.update(bytes);
+            }
+            None => sha.update(u32::MAX.to_be_bytes()),
+        };
+        field(Some(&self.seq.to_be_bytes()));
+        field(Some(&self.at.timestamp_micros().to_be_bytes()));
+        field(Some(self.actor.as_bytes()));
+        field(self.actor_id.as_ref().map(|id| id.as_bytes().as_slice()));
+        field(Some(self.act.as_bytes()));
+        field(Some(self.subject.as_bytes()));
+        field(Some(self.subject_id.as_bytes()));
+        field(self.from_state.as_deref().map(str::as_bytes));
+        field(self.to_state.as_deref().map(str::as_bytes));
+        field(Some(self.reason.as_bytes()));
+        field(self.entry_id.as_ref().map(|id| id.as_bytes().as_slice()));
+        field(self.order_key.as_deref().map(str::as_bytes));
+        field(
+            self.policy_version
+                .map(|version| i64::from(version).to_be_bytes())
+                .as_ref()
+                .map(<[u8; 8]>::as_slice),
+        );
+        field(self.note_digest.as_deref());
+        sha.finalize().into()
+    }
+}
+
+/// Where a chain does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// A record is missing or out of order: this number was expected.
+    #[error("record {0} is missing or out of order")]
+    Gap(i64),
+    /// The record does not have the hash that its content and its predecessor give.
+    #[error("record {0} does not fit the one before it")]
+    Altered(i64),
+}
+
+/// Checks records in order against the hashes stored with them, from `head` with number `seq`.
+///
+/// # Errors
+/// The first record that is missing, out of order or altered.
+pub fn verify<'a>(
+    records: impl IntoIterator<Item = (&'a StoredRecord, &'a [u8])>,
+    mut seq: i64,
+    mut head: Hash,
+) -> Result<(i64, Hash), ChainError> {
+    for (record, stored) in records {
+        seq += 1;
+        if record.seq != seq {
+            return Err(ChainError::Gap(seq));
+        }
+        head = record.hash(&head);
+        if head.as_slice() != stored {
+            return Err(ChainError::Altered(seq));
+        }
+    }
+    Ok((seq, head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(n: i64) -> (Vec<StoredRecord>, Vec<Hash>) {
+        let mut head = GENESIS;
+        (1..=n)
+            .map(|seq| {
+                let mut record = Record::new(
+                    DateTime::UNIX_EPOCH,
+                    Actor::System,
+                    Act::Offered,
+                    Subject::Offer(OfferId(Uuid::from_u128(seq.unsigned_abs().into()))),
+                    Reason::FirstInOrder,
+                );
+                record.policy_version = Some(1);
+                let stored = StoredRecord::from_record(seq, &record, None);
+                head = stored.hash(&head);
+                (stored, head)
+            })
+            .unzip()
+    }
+
+    fn check(records: &[StoredRecord], hashes: &[Hash]) -> Result<(i64, Hash), ChainError> {
+        verify(records.iter().zip(hashes.iter().map(<[u8; 32]>::as_slice)), 0, GENESIS)
+    }
+
+    #[test]
+    fn a_changed_field_a_missing_row_and_a_swap_are_named() {
+        let (records, hashes) = chain(5);
+        assert_eq!(check(&records, &hashes), Ok((5, hashes[4])));
+
+        let mut changed = records.clone();
+        changed[2].to_state = Some("accepted".to_owned());
+        assert_eq!(check(&changed, &hashes), Err(ChainError::Altered(3)));
+
+        let mut missing = (records.clone(), hashes.clone());
+        missing.0.remove(1);
+        missing.1.remove(1);
+        assert_eq!(check(&missing.0, &missing.1), Err(ChainError::Gap(2)));
+
+        let mut swapped = (records, hashes);
+        swapped.0.swap(3, 4);
+        swapped.1.swap(3, 4);
+        assert_eq!(check(&swapped.0, &swapped.1), Err(ChainError::Gap(4)));
+    }
+
+    #[test]
+    fn an_absent_field_differs_from_an_empty_one() {
+        let (records, _) = chain(1);
+        let mut empty = records[0].clone();
+        empty.to_state = Some(String::new());
+        assert_ne!(records[0].hash(&GENESIS), empty.hash(&GENESIS));
+    }
+}

@@ -1,0 +1,198 @@
+//! Entries: a person's request on one list.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::ids::{EntryId, EventId, PersonId};
+use super::policy::After;
+use super::words;
+
+words! {
+    /// Where an entry is in its life.
+    EntryState {
+        /// The contact was not confirmed yet.
+        Unconfirmed = "unconfirmed",
+        /// In the line.
+        Waiting = "waiting",
+        /// Has a live offer.
+        Offered = "offered",
+        /// Has a booking.
+        Accepted = "accepted",
+        /// Said no.
+        Declined = "declined",
+        /// Did not answer.
+        Expired = "expired",
+        /// Left.
+        Withdrawn = "withdrawn",
+        /// Taken off by staff.
+        Removed = "removed",
+        /// Was never confirmed.
+        Lapsed = "lapsed",
+        /// The event was cancelled or is over.
+        Closed = "closed",
+    }
+}
+
+impl EntryState {
+    /// Unconfirmed, waiting or offered: at most one such entry per person and event.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Unconfirmed | Self::Waiting | Self::Offered)
+    }
+}
+
+words! {
+    /// Who paused an entry.
+    PausedBy {
+        /// Its person.
+        Person = "person",
+        /// Staff.
+        Staff = "staff",
+        /// Silence: too many offers in a row without an answer.
+        Silent = "silent",
+    }
+}
+
+words! {
+    /// How an entry came to be.
+    EntrySource {
+        /// The person joined.
+        Customer = "customer",
+        /// Staff added it.
+        Staff = "staff",
+        /// Read from a file.
+        Import = "import",
+    }
+}
+
+/// What decides who is next: the lowest key of the eligible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OrderKey {
+    /// The priority band; 0 where there are none.
+    pub band: i16,
+    /// How often the entry was offered and kept its rank.
+    pub round: i32,
+    /// The stored order, sparse, from the arrival.
+    pub rank: i64,
+}
+
+impl OrderKey {
+    /// Ranks leave room between neighbours, so that one can be put between two others.
+    pub const RANK_STEP_BITS: u32 = 20;
+
+    /// The rank of the `n`-th that was put at the end of the line.
+    #[must_use]
+    pub fn rank_of(n: i64) -> i64 {
+        n << Self::RANK_STEP_BITS
+    }
+}
+
+impl std::fmt::Display for OrderKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.band, self.round, self.rank)
+    }
+}
+
+/// One entry, as its row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The event whose list it is on.
+    pub event: EventId,
+    /// Its id.
+    pub id: EntryId,
+    /// Whose it is.
+    pub person: PersonId,
+    /// Where it is in its life.
+    pub state: EntryState,
+    /// Gapless per event, never changes.
+    pub arrival: i64,
+    /// What decides when it is next.
+    pub key: OrderKey,
+    /// How many places it wants, all or none.
+    pub party: i32,
+    /// When it joined.
+    pub joined_at: DateTime<Utc>,
+    /// When its contact was confirmed.
+    pub confirmed_at: Option<DateTime<Utc>>,
+    /// Staff or an import answered for the contact: the first accept still asks for a code.
+    pub vouched: bool,
+    /// When it lapses unless confirmed.
+    pub lapses_at: Option<DateTime<Utc>>,
+    /// Who paused it.
+    pub paused: Option<PausedBy>,
+    /// When the pause ends by itself.
+    pub paused_until: Option<DateTime<Utc>>,
+    /// None of its person's contacts works.
+    pub contact_problem: bool,
+    /// Staff said to offer in spite of the contact problem.
+    pub offer_anyway: bool,
+    /// An offer was revoked and staff did not yet say what becomes of it.
+    pub set_aside: bool,
+    /// The date until which it wanted to wait passed.
+    pub until_passed: bool,
+    /// Offers in a row that ended without an answer.
+    pub silent_offers: i32,
+    /// When it last declined: places open then are not offered to it again.
+    pub declined_at: Option<DateTime<Utc>>,
+    /// Waiting, and nothing hinders an offer.
+    pub eligible: bool,
+    /// Since when it is in this state.
+    pub state_since: DateTime<Utc>,
+}
+
+/// Why a waiting entry is passed over although it is in the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// Paused by its person or by staff.
+    Paused(PausedBy),
+    /// None of its person's contacts works.
+    ContactProblem,
+    /// An offer was revoked; staff decide what becomes of it.
+    SetAside,
+    /// The date until which it wanted to wait passed.
+    UntilPassed,
+}
+
+impl Entry {
+    /// The first thing that hinders an offer to this waiting entry.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        if let Some(by) = self.paused {
+            Some(Hindrance::Paused(by))
+        } else if self.set_aside {
+            Some(Hindrance::SetAside)
+        } else if self.contact_problem && !self.offer_anyway {
+            Some(Hindrance::ContactProblem)
+        } else if self.until_passed {
+            Some(Hindrance::UntilPassed)
+        } else {
+            None
+        }
+    }
+}
+
+/// Where an entry goes when its offer ends without a booking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// The entry's new state.
+    pub state: EntryState,
+    /// A fresh rank at the end of the line.
+    pub to_end: bool,
+    /// Behind everyone not yet offered in this round.
+    pub next_round: bool,
+}
+
+impl Return {
+    /// What the policy says after an expiry or a decline; `leave_as` is the state of who leaves.
+    #[must_use]
+    pub fn after(rule: After, leave_as: EntryState) -> Self {
+        match rule {
+            After::Back => Self { state: EntryState::Waiting, to_end: true, next_round: false },
+            After::Keep => Self { state: EntryState::Waiting, to_end: false, next_round: true },
+            After::Leave => Self { state: leave_as, to_end: false, next_round: false },
+        }
+    }
+
+    /// Back to the old rank, as if there had been no offer.
+    pub const TO_ITS_RANK: Self = Self { state: EntryState::Waiting, to_end: false, next_round: false };
+}

@@ -1,0 +1,73 @@
+//! What people are told: one occasion each, and the facts as they were when it happened.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::words;
+
+words! {
+    /// Why somebody is written to.
+    Occasion {
+        /// A six-digit code was asked for.
+        Code = "code",
+        /// They joined and confirmed.
+        Joined = "joined",
+        /// An offer was made or given again.
+        Offer = "offer",
+        /// They accepted, or booked.
+        Accepted = "accepted",
+        /// They declined.
+        Declined = "declined",
+        /// The deadline passed without an answer.
+        Lapsed = "lapsed",
+        /// Staff took the offer back.
+        Revoked = "revoked",
+        /// The list was closed, and with it their offer.
+        ListClosed = "list_closed",
+        /// The event was cancelled.
+        EventCancelled = "event_cancelled",
+        /// Too many offers in a row without an answer: paused, and how to resume.
+        PausedBySilence = "paused_by_silence",
+        /// The start moved before their deadline, which moved along.
+        StartMoved = "start_moved",
+        /// Their booking was cancelled.
+        BookingCancelled = "booking_cancelled",
+    }
+}
+
+/// What the message says beyond the event's and the person's names. Written with the change it tells of; a token
+/// or a code is never among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Facts {
+    /// The entry concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<uuid::Uuid>,
+    /// The offer concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offer: Option<uuid::Uuid>,
+    /// How many places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub party: Option<i32>,
+    /// The labels of the places, where they have any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// The deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The booking's reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// What becomes of the entry: its new state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry_state: Option<String>,
+    /// The position, where the rule shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<i64>,
+    /// The reason code of an act by staff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How often the offer was reactivated: names the token that is valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reactivations: Option<i32>,
+}

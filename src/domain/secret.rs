@@ -1,0 +1,99 @@
+//! Offer tokens and six-digit codes, derived from the installation's secret.
+//!
+//! Deriving them means that neither needs to be stored: a message is rendered when it is sent, and a copy of
+//! the database holds only hashes. Reactivating an offer gives it a new token, so old links stop working.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::ids::{CodeId, OfferId};
+
+/// The installation's secret: at least 32 bytes, the same for every process that shares a database.
+#[derive(Clone)]
+pub struct Secret(Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The secret is shorter than 32 bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("the secret must have at least 32 bytes")]
+pub struct SecretTooShort;
+
+impl Secret {
+    /// # Errors
+    /// When there are fewer than 32 bytes.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, SecretTooShort> {
+        if bytes.len() < 32 { Err(SecretTooShort) } else { Ok(Self(bytes)) }
+    }
+
+    fn derive(&self, purpose: &[u8], id: &[u8], count: i32) -> [u8; 32] {
+        // HMAC takes keys of every length: this cannot fail.
+        let mut mac = match Hmac::<Sha256>::new_from_slice(&self.0) {
+            Ok(mac) => mac,
+            Err(_) => return [0; 32],
+        };
+        mac.update(purpose);
+        mac.update(id);
+        mac.update(&count.to_be_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
+    /// The token in the link of an offer after `reactivations` reactivations: 64 hexadecimal digits.
+    #[must_use]
+    pub fn offer_token(&self, offer: OfferId, reactivations: i32) -> String {
+        hex::encode(self.derive(b"offer", offer.0.as_bytes(), reactivations))
+    }
+
+    /// The six digits of a code.
+    #[must_use]
+    pub fn code_digits(&self, code: CodeId) -> String {
+        let bytes = self.derive(b"code", code.0.as_bytes(), 0);
+        let number = u64::from_be_bytes([
+            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
+        ]);
+        format!("{:06}", number % 1_000_000)
+    }
+
+    /// Whether `typed` are the digits of `code`; takes the same time whatever differs.
+    #[must_use]
+    pub fn code_matches(&self, code: CodeId, typed: &str) -> bool {
+        self.code_digits(code).as_bytes().ct_eq(typed.as_bytes()).into()
+    }
+}
+
+/// What is stored of a token.
+#[must_use]
+pub fn token_hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_reactivated_offer_has_another_token_and_short_secrets_are_refused() {
+        let secret = Secret::new(vec![7; 32]).expect("long enough");
+        let offer = OfferId(Uuid::nil());
+        assert_ne!(secret.offer_token(offer, 0), secret.offer_token(offer, 1));
+        assert!(Secret::new(vec![7; 31]).is_err());
+    }
+
+    #[test]
+    fn a_code_has_six_digits_and_only_they_match() {
+        let secret = Secret::new(vec![9; 32]).expect("long enough");
+        let code = CodeId(Uuid::max());
+        let digits = secret.code_digits(code);
+        assert_eq!(digits.len(), 6);
+        assert!(secret.code_matches(code, &digits));
+        assert!(!secret.code_matches(code, &format!("{digits} ")));
+    }
+}
