@@ -28,6 +28,21 @@ fn shows_nothing(c: char) -> bool {
         || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{E0100}'..='\u{E01EF}')
 }
 
+/// Text from outside, cut to `most` characters and without anything that could move a terminal's cursor, break
+/// a line or turn it around: for reports that quote what was refused.
+#[must_use]
+pub fn inert(text: &str, most: usize) -> String {
+    let mut shown: String = text
+        .chars()
+        .take(most)
+        .map(|c| if is_control(c) || turns_text_around(c) { '\u{FFFD}' } else { c })
+        .collect();
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 // ── names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /// What a person wants to be called, in any script. It never identifies anybody.

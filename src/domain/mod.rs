@@ -6,6 +6,7 @@ pub mod contact;
 pub mod entry;
 pub mod event;
 pub mod ids;
+pub mod import;
 pub mod message;
 pub mod offer;
 pub mod place;
