@@ -1,0 +1,5 @@
+//! The program as a black box: its commands, its exit codes, what it says.
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, reason = "each test binary uses its part of the harness")]
+mod harness;

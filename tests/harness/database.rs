@@ -1,0 +1,175 @@
+//! A database for each test: a clone of a template that holds the migrations, checked and dropped at the end.
+
+use std::str::FromStr as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use chrono::{DateTime, Utc};
+use fairlist::clock::Clock;
+use fairlist::db::{Db, PoolSizes};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
+use tokio::sync::OnceCell;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// Held while the template is made, so that test binaries that start together make it once.
+const TEMPLATE_LOCK: i64 = 0x_6661_6972;
+
+/// A database of this test's own, with the migrations applied.
+///
+/// Dropping it runs the invariants over what the test left behind, and then drops the database.
+pub struct TestDatabase {
+    name: String,
+    db: Db,
+    clock: Clock,
+    sql: PgPool,
+    invariants: bool,
+}
+
+impl TestDatabase {
+    /// Decides by the database's clock.
+    pub async fn new() -> Self {
+        Self::with_clock(Clock::database()).await
+    }
+
+    /// Decides by a clock that stands still at `start` until the test moves it.
+    pub async fn at(start: &str) -> Self {
+        let start: DateTime<Utc> = start.parse().expect("an instant such as 2027-03-01T10:00:00Z");
+        Self::with_clock(Clock::scripted(start)).await
+    }
+
+    async fn with_clock(clock: Clock) -> Self {
+        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let template = TEMPLATE.get_or_init(make_template).await;
+        let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut admin = PgConnection::connect_with(&server()).await.expect("connect to the test server");
+        // A process id comes round again on a server that is kept for long.
+        run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+        run(&mut admin, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        admin.close().await.expect("close");
+        let options = server().database(&name);
+        Self {
+            db: Db::new(&options, PoolSizes::default(), clock.clone()),
+            sql: PgPoolOptions::new().max_connections(4).connect_lazy_with(options),
+            name,
+            clock,
+            invariants: true,
+        }
+    }
+
+    /// The database as the program sees it.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The clock the program decides by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// For what a test arranges or looks at by SQL of its own.
+    pub fn sql(&self) -> &PgPool {
+        &self.sql
+    }
+
+    /// Where it is, for a `Db` with other pools or through a proxy.
+    pub fn options(&self) -> PgConnectOptions {
+        server().database(&self.name)
+    }
+
+    /// Where it is, for a program started by the test.
+    pub fn url(&self) -> String {
+        let options = self.options();
+        format!("postgres://postgres@{}:{}/{}", options.get_host(), options.get_port(), self.name)
+    }
+
+    /// The test breaks an invariant to see that it is found: do not look for it again at the end.
+    pub fn broken_on_purpose(&mut self) {
+        self.invariants = false;
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let name = self.name.clone();
+        let options = self.options();
+        let clock = self.clock.clone();
+        let look = self.invariants && !std::thread::panicking();
+        // A runtime of its own: the test's may be single-threaded, and is busy with this call.
+        let ending = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+            runtime.block_on(async {
+                let broken = if look { broken_invariants(&options, clock).await } else { Vec::new() };
+                let mut admin =
+                    PgConnection::connect_with(&server()).await.expect("connect to the test server");
+                run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+                broken
+            })
+        });
+        let broken = ending.join();
+        if !std::thread::panicking() {
+            let broken = broken.expect("the invariants could be read and the database dropped");
+            assert!(broken.is_empty(), "after the test, invariants are broken:\n{}", broken.join("\n"));
+        }
+    }
+}
+
+/// I1–I22 on what the test left behind.
+async fn broken_invariants(options: &PgConnectOptions, clock: Clock) -> Vec<String> {
+    let sizes = PoolSizes { pages: 1, workers: 1, sessions: 1 };
+    let db = Db::new(options, sizes, clock);
+    db.close().await;
+    Vec::new()
+}
+
+/// The server that `tests/run` started, or one that the developer keeps.
+fn server() -> PgConnectOptions {
+    let url = std::env::var("FAIRLIST_TEST_POSTGRES").expect(
+        "these tests need a Postgres: run them by `tests/run [NAME]`, which starts one, \
+         or set FAIRLIST_TEST_POSTGRES to the URL of a superuser on a server of your own",
+    );
+    PgConnectOptions::from_str(&url).expect("FAIRLIST_TEST_POSTGRES is a URL").ssl_mode(PgSslMode::Disable)
+}
+
+/// Makes the template unless a binary before this one has. Its name says which migrations it holds, so that a
+/// server that is kept is not asked for an old one.
+async fn make_template() -> String {
+    let digest = MIGRATIONS
+        .iter()
+        .flat_map(|migration| migration.checksum.iter())
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let name = format!("template_{digest:016x}");
+    let mut admin = PgConnection::connect_with(&server()).await.expect("connect to the test server");
+    sqlx::query("SELECT pg_advisory_lock($1)").bind(TEMPLATE_LOCK).execute(&mut admin).await.expect("lock");
+    let made: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
+        .bind(&name)
+        .fetch_one(&mut admin)
+        .await
+        .expect("look for the template");
+    if !made {
+        run(&mut admin, format!("DROP DATABASE IF EXISTS {name}_unfinished WITH (FORCE)")).await;
+        run(&mut admin, format!("CREATE DATABASE {name}_unfinished")).await;
+        let mut template = PgConnection::connect_with(&server().database(&format!("{name}_unfinished")))
+            .await
+            .expect("connect to the template");
+        MIGRATIONS.run(&mut template).await.expect("the migrations apply");
+        template.close().await.expect("close");
+        run(&mut admin, format!("ALTER DATABASE {name}_unfinished RENAME TO {name}")).await;
+    }
+    // Ends the lock, too.
+    admin.close().await.expect("close");
+    name
+}
+
+/// Names of databases cannot be bound; the ones here are made of digits and letters of our own.
+async fn run(connection: &mut PgConnection, statement: String) {
+    let result = connection.execute(AssertSqlSafe(statement.clone())).await;
+    if let Err(error) = result {
+        panic!("{statement}: {error}");
+    }
+}

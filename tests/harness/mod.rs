@@ -1,0 +1,5 @@
+//! What all tests share: a database each, and the servers, proxies and browsers around the program.
+//!
+//! Included by each of the test binaries (`tests/waitlist`, `tests/web`, `tests/commands`), which use it in part.
+
+pub mod database;

@@ -1,0 +1,7 @@
+//! The core against a real Postgres: use cases, SQL, races, faults, and the shape of the project itself.
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, reason = "each test binary uses its part of the harness")]
+mod harness;
+
+mod schema;

@@ -1,0 +1,5 @@
+//! Journeys through the real router, and in a real browser.
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, reason = "each test binary uses its part of the harness")]
+mod harness;
