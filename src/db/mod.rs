@@ -16,6 +16,7 @@ pub mod events;
 pub mod locked_event;
 pub mod messages;
 pub mod passes;
+pub mod postgres;
 
 pub use locked_event::LockedEvent;
 

