@@ -71,7 +71,9 @@ CREATE TABLE persons (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     name            text NOT NULL,
     language        text NOT NULL DEFAULT 'en',
-    created_at      timestamptz NOT NULL
+    created_at      timestamptz NOT NULL,
+    -- Since when they want no mail but what is essential. Their place in a queue does not depend on it.
+    news_stopped_at timestamptz
 );
 CREATE INDEX persons_organization ON persons (organization_id);
 
@@ -91,6 +93,7 @@ CREATE TABLE contacts (
 );
 CREATE UNIQUE INDEX contacts_email_key ON contacts (organization_id, canonical) WHERE kind = 'email';
 CREATE INDEX contacts_person ON contacts (person_id);
+CREATE INDEX contacts_failing ON contacts (person_id) WHERE failing_since IS NOT NULL;
 
 -- Six-digit codes. The digits are derived from the id and the program's secret, so nothing here reveals them.
 CREATE TABLE codes (
@@ -210,6 +213,7 @@ CREATE INDEX entries_decliners ON entries (event_id, declined_at) WHERE eligible
 CREATE INDEX entries_queue ON entries (event_id, state, band, round, rank);
 CREATE INDEX entries_id ON entries (id);
 CREATE INDEX entries_person ON entries (person_id);
+CREATE INDEX entries_contact_problem ON entries (person_id) WHERE contact_problem;
 CREATE INDEX entries_lapse ON entries (lapses_at) WHERE lapses_at IS NOT NULL;
 CREATE INDEX entries_pause_end ON entries (paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX entries_until ON entries (until) WHERE until IS NOT NULL AND NOT until_passed AND state = 'waiting';
@@ -436,19 +440,22 @@ CREATE TABLE messages (
     lease           uuid,
     told_at         timestamptz,
     note            text,
+    -- A code lives ten minutes and an offer has a deadline: they overtake whatever else waits to be sent.
+    urgency         smallint NOT NULL GENERATED ALWAYS AS (
+        CASE occasion WHEN 'code' THEN 0 WHEN 'offer' THEN 1 ELSE 2 END) STORED,
     PRIMARY KEY (event_id, id),
     CONSTRAINT messages_dedupe_key UNIQUE (event_id, occasion, subject_id, count),
     CONSTRAINT messages_lease_check CHECK ((state = 'sending') = (lease IS NOT NULL) AND (lease IS NULL) = (leased_until IS NULL)),
     CONSTRAINT messages_due_check CHECK ((state = 'queued') = (next_attempt_at IS NOT NULL)),
     CONSTRAINT messages_told_check CHECK ((state = 'told') = (told_at IS NOT NULL))
 );
-CREATE INDEX messages_due ON messages (next_attempt_at) WHERE state = 'queued';
+CREATE INDEX messages_due ON messages (urgency, next_attempt_at) WHERE state = 'queued';
 CREATE INDEX messages_leases ON messages (leased_until) WHERE state = 'sending';
-CREATE INDEX messages_list ON messages (organization_id, made_at DESC);
-CREATE INDEX messages_event ON messages (event_id, made_at DESC);
+CREATE INDEX messages_list ON messages (organization_id, state, made_at DESC, id DESC);
+CREATE INDEX messages_event ON messages (event_id, state, made_at DESC, id DESC);
 CREATE INDEX messages_person ON messages (person_id, made_at);
 CREATE INDEX messages_subject ON messages (event_id, subject_id);
-CREATE INDEX messages_dead ON messages (organization_id) WHERE state = 'dead';
+CREATE INDEX messages_id ON messages (id);
 
 CREATE TABLE deliveries (
     event_id    uuid NOT NULL,
@@ -465,6 +472,16 @@ CREATE TABLE deliveries (
     PRIMARY KEY (event_id, message_id, attempt),
     CONSTRAINT deliveries_message_fkey FOREIGN KEY (event_id, message_id) REFERENCES messages (event_id, id),
     CONSTRAINT deliveries_finished_check CHECK ((outcome IS NULL) = (finished_at IS NULL))
+);
+
+-- How a channel as a whole is doing. While it is paused no message is tried, so that none is charged an attempt
+-- for a fault that is not its own; shared by all processes.
+CREATE TABLE channels (
+    channel      text PRIMARY KEY CONSTRAINT channels_channel_check CHECK (channel IN ('smtp')),
+    failures     integer NOT NULL,
+    since        timestamptz NOT NULL,
+    paused_until timestamptz NOT NULL,
+    reason       text NOT NULL
 );
 
 -- ── audit ──────────────────────────────────────────────────────────────────────────────────────────────────
