@@ -3,3 +3,4 @@
 //! Included by each of the test binaries (`tests/waitlist`, `tests/web`, `tests/commands`), which use it in part.
 
 pub mod database;
+pub mod proxy;

@@ -4,4 +4,5 @@
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
 
+mod proxy;
 mod schema;
