@@ -4,3 +4,4 @@
 
 pub mod database;
 pub mod proxy;
+pub mod smtp;

@@ -6,3 +6,4 @@ mod harness;
 
 mod proxy;
 mod schema;
+mod smtp;
