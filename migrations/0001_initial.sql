@@ -542,19 +542,36 @@ CREATE TABLE audit_notes (
 
 -- ── imports ────────────────────────────────────────────────────────────────────────────────────────────────
 
+-- A list from elsewhere. Uploaded first, so that it can be looked at before anything is written; started with what
+-- its columns mean; then `rows_done` of `rows_total` people are on the list, and it goes on from there if interrupted.
 CREATE TABLE imports (
-    event_id    uuid NOT NULL REFERENCES events (id),
-    id          uuid NOT NULL,
-    file_digest bytea NOT NULL,
-    rows_total  integer NOT NULL,
-    rows_done   integer NOT NULL DEFAULT 0,
-    taken       integer NOT NULL DEFAULT 0,
-    made_by     uuid,
-    started_at  timestamptz NOT NULL,
-    finished_at timestamptz,
+    event_id     uuid NOT NULL REFERENCES events (id),
+    id           uuid NOT NULL,
+    file_name    text NOT NULL,
+    -- The uploaded file, forgotten some days after it was imported; the command line keeps its own.
+    content      bytea,
+    uploaded_at  timestamptz NOT NULL,
+    made_by      uuid,
+    -- Which columns mean what.
+    mapping      jsonb,
+    -- The file and how it is read: the same digest is the same import, and is done once.
+    digest       bytea,
+    tell         boolean NOT NULL DEFAULT false,
+    rows_total   integer NOT NULL DEFAULT 0,
+    rows_done    integer NOT NULL DEFAULT 0,
+    taken        integer NOT NULL DEFAULT 0,
+    -- Rows not taken because their person had an entry before, in whatever state: [[line, state], …].
+    already      jsonb NOT NULL DEFAULT '[]',
+    started_at   timestamptz,
+    finished_at  timestamptz,
+    leased_until timestamptz,
     PRIMARY KEY (event_id, id),
-    CONSTRAINT imports_file_key UNIQUE (event_id, file_digest)
+    CONSTRAINT imports_digest_key UNIQUE (event_id, digest),
+    CONSTRAINT imports_started_check CHECK ((started_at IS NULL) = (digest IS NULL) AND (digest IS NULL) = (mapping IS NULL)),
+    CONSTRAINT imports_done_check CHECK (rows_done BETWEEN 0 AND rows_total),
+    CONSTRAINT imports_finished_check CHECK (finished_at IS NULL OR (started_at IS NOT NULL AND rows_done = rows_total))
 );
+CREATE INDEX imports_content ON imports (uploaded_at) WHERE content IS NOT NULL;
 
 -- ── triggers ───────────────────────────────────────────────────────────────────────────────────────────────
 

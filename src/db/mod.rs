@@ -13,6 +13,7 @@ use crate::clock::{Clock, Entropy};
 
 pub mod audit;
 pub mod events;
+pub mod import;
 pub mod locked_event;
 pub mod messages;
 pub mod passes;

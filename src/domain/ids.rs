@@ -52,4 +52,6 @@ ids! {
     BookingId,
     /// What one person is to be told.
     MessageId,
+    /// A list brought in from a file.
+    ImportId,
 }

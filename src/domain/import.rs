@@ -22,16 +22,15 @@ use sha2::{Digest, Sha256};
 /// The largest file that is taken over the web.
 pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 
-/// What makes two imports the same: the file's bytes, and what its columns were taken for.
+/// What makes two imports the same: the file's bytes, what its columns are taken for, and what else decides who
+/// is taken in which order.
 #[must_use]
-pub fn digest(bytes: &[u8], mapping: &Mapping) -> [u8; 32] {
+pub fn digest(bytes: &[u8], mapping: &Mapping, context: &Context) -> [u8; 32] {
     let mut digest = Sha256::new();
     for (field, column) in mapping.columns() {
-        digest.update(field.key().as_bytes());
-        digest.update([0]);
-        digest.update((column as u64).to_be_bytes());
+        digest.update(format!("{} {column}\n", field.key()));
     }
-    digest.update([0xFF]);
+    digest.update(format!("{} {}\n\n", context.zone.name(), context.largest_party));
     digest.update(bytes);
     digest.finalize().into()
 }

@@ -192,15 +192,27 @@ impl Mapping {
     /// column called `Date`, `#3` for the third column whatever it is called.
     ///
     /// # Errors
-    /// When a column does not exist, is not the only one of that name, or a required field has none.
+    /// When a column does not exist, is not the only one of that name, or [`Mapping::at`] refuses them.
     pub fn name(table: &Table<'_>, names: &[(Field, String)]) -> Result<Self, MappingError> {
-        let mut mapping = Self::default();
-        for (field, name) in names {
-            let column = find(table, name)?;
-            if mapping.columns.values().any(|taken| *taken == column) {
+        let columns: Result<Vec<_>, _> =
+            names.iter().map(|(field, name)| Ok((*field, find(table, name)?))).collect();
+        Self::at(table, &columns?)
+    }
+
+    /// The mapping of fields to columns by their place, the first being 0.
+    ///
+    /// # Errors
+    /// When a column does not exist or is given two meanings, or a required field has none.
+    pub fn at(table: &Table<'_>, columns: &[(Field, usize)]) -> Result<Self, MappingError> {
+        let mut mapping = Self { pretix: table.header() == PRETIX, ..Self::default() };
+        for (field, column) in columns {
+            let Some(name) = table.header().get(*column) else {
+                return Err(MappingError::NoSuchColumn(format!("#{}", column.saturating_add(1))));
+            };
+            if mapping.columns.values().any(|taken| taken == column) {
                 return Err(MappingError::Twice(name.clone()));
             }
-            mapping.columns.insert(*field, column);
+            mapping.columns.insert(*field, *column);
         }
         match Field::ALL.into_iter().find(|field| field.is_required() && !mapping.columns.contains_key(field))
         {
