@@ -2,6 +2,7 @@
 //!
 //! Included by each of the test binaries (`tests/waitlist`, `tests/web`, `tests/commands`), which use it in part.
 
+pub mod browser;
 pub mod database;
 pub mod proxy;
 pub mod smtp;

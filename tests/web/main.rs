@@ -3,3 +3,5 @@
 #[path = "../harness/mod.rs"]
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
+
+mod browser;
