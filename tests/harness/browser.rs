@@ -35,7 +35,7 @@ pub enum Scheme {
     Dark,
 }
 
-/// A browser with a profile of its own; what WebDriver offers is reached through it.
+/// A browser with a profile of its own; what the `WebDriver` protocol offers is reached through it.
 pub struct Browser {
     client: Client,
     session: String,
@@ -115,7 +115,7 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 
-    /// Whether pages may run scripts; WebDriver's own still run.
+    /// Whether pages may run scripts; a test's own still run.
     pub async fn set_scripts(&self, run: bool) {
         self.devtools("Emulation.setScriptExecutionDisabled", json!({"value": !run})).await;
     }
@@ -137,8 +137,9 @@ impl Browser {
     /// Waits until the page shows this somewhere.
     pub async fn sees(&self, text: &str) {
         let shown = format!("//body[contains(normalize-space(.), {})]", quoted(text));
-        if self.wait().at_most(PATIENCE).for_element(Locator::XPath(&shown)).await.is_err() {
-            panic!("nothing says {text:?} on {}", self.describe().await);
+        match self.wait().at_most(PATIENCE).for_element(Locator::XPath(&shown)).await {
+            Ok(_) => {}
+            Err(error) => panic!("nothing says {text:?} ({error}) on {}", self.describe().await),
         }
     }
 
@@ -230,7 +231,7 @@ impl Drop for Browser {
     }
 }
 
-/// An XPath string, whichever quotes it holds.
+/// An `XPath` string, whichever quotes it holds.
 fn quoted(text: &str) -> String {
     if text.contains('\'') { format!("\"{text}\"") } else { format!("'{text}'") }
 }

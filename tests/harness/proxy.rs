@@ -46,8 +46,8 @@ struct Rules {
     latency: Duration,
     /// Nothing passes at all until released.
     frozen: bool,
-    swallow_up: bool,
-    swallow_down: bool,
+    /// What goes this way vanishes.
+    swallow: [bool; 2],
     /// Bytes that may still pass before every connection is cut.
     budget: [Option<u64>; 2],
     /// New connections are cut at once.
@@ -140,10 +140,7 @@ impl TcpProxy {
 
     /// What goes this way vanishes from now on; the connections stay.
     pub fn swallow(&self, way: Way, swallow: bool) {
-        self.rule(|rules| match way {
-            Way::Up => rules.swallow_up = swallow,
-            Way::Down => rules.swallow_down = swallow,
-        });
+        self.rule(|rules| rules.swallow[way as usize] = swallow);
     }
 
     /// Cuts every connection when this many more bytes have gone this way.
@@ -334,11 +331,7 @@ async fn pass(bytes: &[u8], to: &mut OwnedWriteHalf, way: Way, shared: &Shared) 
         tokio::time::sleep(latency).await;
     }
     let now = *rules.wait_for(|rules| !rules.frozen).await.ok()?;
-    let swallow = match way {
-        Way::Up => now.swallow_up,
-        Way::Down => now.swallow_down,
-    };
-    if swallow {
+    if now.swallow[way as usize] {
         return Some(());
     }
     let mut allowed = bytes.len();

@@ -356,7 +356,8 @@ fn decode_words(value: &str) -> String {
             }
         });
         // The space between two encoded words is not part of the text.
-        if !decoded.is_empty() && !(encoded_before && bytes.is_some()) {
+        let joined = encoded_before && bytes.is_some();
+        if !decoded.is_empty() && !joined {
             decoded.push(' ');
         }
         encoded_before = bytes.is_some();
