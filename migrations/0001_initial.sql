@@ -27,6 +27,8 @@ CREATE TABLE staff (
     name             text NOT NULL,
     role             text NOT NULL CONSTRAINT staff_role_check CHECK (role IN ('viewer', 'agent', 'manager', 'owner')),
     password_hash    text,
+    -- Goes up with every new password: sessions of an older one are over.
+    password_version integer NOT NULL DEFAULT 0,
     created_at       timestamptz NOT NULL,
     disabled_at      timestamptz
 );

@@ -4,3 +4,4 @@
 pub mod clock;
 pub mod db;
 pub mod domain;
+pub mod web;

@@ -14,10 +14,13 @@ use crate::clock::{Clock, Entropy};
 pub mod audit;
 pub mod events;
 pub mod import;
+pub mod limits;
 pub mod locked_event;
 pub mod messages;
 pub mod passes;
 pub mod postgres;
+pub mod sessions;
+pub mod staff;
 
 pub use locked_event::LockedEvent;
 

@@ -9,10 +9,13 @@ pub mod ids;
 pub mod import;
 pub mod message;
 pub mod offer;
+pub mod password;
 pub mod place;
 pub mod policy;
 pub mod reason;
+pub mod role;
 pub mod secret;
+pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.
 macro_rules! words {
