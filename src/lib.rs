@@ -2,6 +2,9 @@
 //! place twice.
 
 pub mod clock;
+pub mod commands;
+pub mod config;
 pub mod db;
 pub mod domain;
+pub mod logging;
 pub mod web;

@@ -17,6 +17,7 @@ pub mod import;
 pub mod limits;
 pub mod locked_event;
 pub mod messages;
+pub mod migrate;
 pub mod passes;
 pub mod postgres;
 pub mod sessions;

@@ -6,9 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tracing::{debug, info, warn};
@@ -48,6 +50,8 @@ pub(super) struct Cluster {
     directory: PathBuf,
     /// Where the socket of the running server is.
     socket: Mutex<PathBuf>,
+    /// The server that was started last, for its first moments, when no file tells of it yet.
+    started: AtomicI32,
 }
 
 impl Cluster {
@@ -58,6 +62,9 @@ impl Cluster {
         // Root's server runs as another user, who has to pass through; nobody can list or read the directory.
         let mode = if root { 0o711 } else { 0o700 };
         let is_new = !asked.exists();
+        if !is_new && !asked.is_dir() {
+            return Err(Error::NotADirectory(asked.clone()));
+        }
         if let Some(parent) = asked.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(Error::at(parent))?;
         }
@@ -74,7 +81,13 @@ impl Cluster {
             }
         }
         let socket = Mutex::new(data.join("run"));
-        Ok(Self { settings: settings.clone(), directory: data.join("postgres"), data, socket })
+        Ok(Self {
+            settings: settings.clone(),
+            directory: data.join("postgres"),
+            data,
+            socket,
+            started: AtomicI32::new(0),
+        })
     }
 
     pub(super) fn data(&self) -> &Path {
@@ -253,7 +266,9 @@ impl Cluster {
         }
         self.set_socket(socket);
         let child = tokio::process::Command::from(command).spawn().map_err(Error::at(&binaries.directory))?;
-        Ok(Postmaster::started(child, &self.directory))
+        let postmaster = Postmaster::started(child, &self.directory);
+        self.started.store(postmaster.pid().as_raw(), Ordering::Relaxed);
+        Ok(postmaster)
     }
 
     /// A directory that only the server's user, and root, can enter: in the data directory, or where that path
@@ -420,8 +435,10 @@ impl Cluster {
 
     /// Asks the server to stop, without waiting.
     pub(super) fn ask_to_stop(&self) {
-        if let Some(pid) = PidFile::read(&self.directory).ok().and_then(|file| file.running(&self.directory))
-        {
+        let told = PidFile::read(&self.directory).ok().and_then(|file| file.running(&self.directory));
+        let started = Some(self.started.load(Ordering::Relaxed)).filter(|pid| *pid > 1).map(Pid::from_raw);
+        if let Some(pid) = told.or(started) {
+            // It may have ended by itself.
             let _ = nix::sys::signal::kill(pid, Signal::SIGINT);
         }
     }
@@ -472,8 +489,11 @@ async fn initdb(
         .args(["--username", SUPERUSER, "--encoding", "UTF8", "--locale", "C"])
         .args(more)
         .args(["--data-checksums", "--auth-local", "peer", "--auth-host", "reject"]);
-    let output =
-        tokio::process::Command::from(command).output().await.map_err(Error::at(&binaries.directory))?;
+    let output = tokio::process::Command::from(command)
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(Error::at(&binaries.directory))?;
     if output.status.success() {
         return Ok(None);
     }

@@ -77,6 +77,9 @@ pub enum Error {
         .0.display()
     )]
     NotOurs(PathBuf),
+    /// A file lies where the data directory should be.
+    #[error("--data {} is not a directory", .0.display())]
+    NotADirectory(PathBuf),
     /// The server's unprivileged user cannot get at the data.
     #[error(
         "Postgres refuses to run as root, so it runs as user {user}, who may not pass through {}. Choose a data directory elsewhere, for example --data /var/lib/fairlist",
