@@ -7,3 +7,4 @@ mod harness;
 mod proxy;
 mod schema;
 mod smtp;
+mod structure;

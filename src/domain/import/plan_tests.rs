@@ -1,3 +1,5 @@
+//! What a plan makes of a file, row by row.
+
 use std::fmt::Write as _;
 
 use chrono::TimeZone;
