@@ -554,8 +554,8 @@ CREATE TABLE imports (
     content      bytea,
     uploaded_at  timestamptz NOT NULL,
     made_by      uuid,
-    -- Which columns mean what.
-    mapping      jsonb,
+    -- Which columns mean what, and what else of the event decided how it is read: {columns, zone, largest_party}.
+    reading      jsonb,
     -- The file and how it is read: the same digest is the same import, and is done once.
     digest       bytea,
     tell         boolean NOT NULL DEFAULT false,
@@ -569,7 +569,7 @@ CREATE TABLE imports (
     leased_until timestamptz,
     PRIMARY KEY (event_id, id),
     CONSTRAINT imports_digest_key UNIQUE (event_id, digest),
-    CONSTRAINT imports_started_check CHECK ((started_at IS NULL) = (digest IS NULL) AND (digest IS NULL) = (mapping IS NULL)),
+    CONSTRAINT imports_started_check CHECK ((started_at IS NULL) = (digest IS NULL) AND (digest IS NULL) = (reading IS NULL)),
     CONSTRAINT imports_done_check CHECK (rows_done BETWEEN 0 AND rows_total),
     CONSTRAINT imports_finished_check CHECK (finished_at IS NULL OR (started_at IS NOT NULL AND rows_done = rows_total))
 );

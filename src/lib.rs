@@ -7,4 +7,5 @@ pub mod config;
 pub mod db;
 pub mod domain;
 pub mod logging;
+pub mod waitlist;
 pub mod web;

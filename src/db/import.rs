@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::events::word;
@@ -10,7 +11,7 @@ use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::Actor;
 use crate::domain::entry::EntryState;
 use crate::domain::ids::{EventId, ImportId, StaffId};
-use crate::domain::import::Field;
+use crate::domain::import::{Field, Reading};
 
 mod people;
 
@@ -29,8 +30,8 @@ pub struct Import {
     pub uploaded_at: DateTime<Utc>,
     /// Who did; nobody signed in on the command line.
     pub made_by: Option<StaffId>,
-    /// Which columns mean what, once it is started.
-    pub columns: Vec<(Field, usize)>,
+    /// How its file is read, once it is started.
+    pub reading: Option<Reading>,
     /// Whether those taken are written to.
     pub tell: bool,
     /// How many people the file brings.
@@ -62,7 +63,7 @@ struct ImportRow {
     has_content: bool,
     uploaded_at: DateTime<Utc>,
     made_by: Option<Uuid>,
-    mapping: Option<serde_json::Value>,
+    reading: Option<serde_json::Value>,
     tell: bool,
     rows_total: i32,
     rows_done: i32,
@@ -76,13 +77,8 @@ impl TryFrom<ImportRow> for Import {
     type Error = DbError;
 
     fn try_from(row: ImportRow) -> Result<Self, DbError> {
-        let unreadable = |what| move |error: serde_json::Error| DbError::Unreadable(what, error.to_string());
-        let columns: BTreeMap<String, usize> = match row.mapping {
-            Some(mapping) => serde_json::from_value(mapping).map_err(unreadable("column mapping"))?,
-            None => BTreeMap::new(),
-        };
         let already: Vec<(usize, String)> =
-            serde_json::from_value(row.already).map_err(unreadable("rows already listed"))?;
+            serde_json::from_value(row.already).map_err(|error| unreadable("rows already listed", &error))?;
         Ok(Self {
             event: EventId(row.event_id),
             id: ImportId(row.id),
@@ -90,10 +86,7 @@ impl TryFrom<ImportRow> for Import {
             has_content: row.has_content,
             uploaded_at: row.uploaded_at,
             made_by: row.made_by.map(StaffId),
-            columns: columns
-                .into_iter()
-                .map(|(field, column)| Ok((word(Field::from_key, "field", &field)?, column)))
-                .collect::<Result<_, DbError>>()?,
+            reading: row.reading.map(read_reading).transpose()?,
             tell: row.tell,
             rows_total: usize::try_from(row.rows_total).unwrap_or(0),
             rows_done: usize::try_from(row.rows_done).unwrap_or(0),
@@ -108,12 +101,45 @@ impl TryFrom<ImportRow> for Import {
     }
 }
 
+#[derive(Serialize, Deserialize)]
+struct StoredReading {
+    columns: BTreeMap<String, usize>,
+    zone: String,
+    largest_party: i32,
+}
+
+fn unreadable(what: &'static str, error: &serde_json::Error) -> DbError {
+    DbError::Unreadable(what, error.to_string())
+}
+
+fn read_reading(stored: serde_json::Value) -> Result<Reading, DbError> {
+    let stored: StoredReading =
+        serde_json::from_value(stored).map_err(|error| unreadable("reading of a file", &error))?;
+    let columns: Result<Vec<_>, DbError> = stored
+        .columns
+        .into_iter()
+        .map(|(field, column)| Ok((word(Field::from_key, "field", &field)?, column)))
+        .collect();
+    Ok(Reading {
+        columns: columns?,
+        zone: stored.zone.parse().map_err(|_| DbError::Unreadable("time zone", stored.zone.clone()))?,
+        largest_party: stored.largest_party,
+    })
+}
+
+fn write_reading(reading: &Reading) -> Result<serde_json::Value, DbError> {
+    let columns = reading.columns.iter().map(|(field, column)| (field.key().to_owned(), *column)).collect();
+    let zone = reading.zone.name().to_owned();
+    serde_json::to_value(StoredReading { columns, zone, largest_party: reading.largest_party })
+        .map_err(|error| unreadable("reading of a file", &error))
+}
+
 /// One SELECT list for every read of imports; the file itself is not in it.
 macro_rules! select_imports {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             ImportRow,
-            r#"SELECT event_id, id, file_name, content IS NOT NULL AS "has_content!", uploaded_at, made_by, mapping, tell,
+            r#"SELECT event_id, id, file_name, content IS NOT NULL AS "has_content!", uploaded_at, made_by, reading, tell,
                rows_total, rows_done, taken, already, started_at, finished_at FROM imports "#
                 + $tail,
             $($argument),*
@@ -240,8 +266,8 @@ impl Db {
 pub struct NewImport<'a> {
     /// Which file, and how it is read.
     pub digest: [u8; 32],
-    /// Which columns mean what.
-    pub columns: &'a [(Field, usize)],
+    /// How it is read.
+    pub reading: &'a Reading,
     /// How many people it brings.
     pub rows_total: usize,
     /// Whether those taken are written to.
@@ -296,15 +322,12 @@ impl LockedEvent {
     ) -> Result<ImportId, DbError> {
         let (event, now) = (self.id(), self.now());
         let id = upload.unwrap_or_else(|| ImportId(self.entropy().id()));
-        let columns: BTreeMap<&str, usize> =
-            new.columns.iter().map(|(field, column)| (field.key(), *column)).collect();
-        let mapping = serde_json::to_value(columns)
-            .map_err(|error| DbError::Unreadable("column mapping", error.to_string()))?;
+        let reading = write_reading(new.reading)?;
         sqlx::query!(
-            r#"INSERT INTO imports AS i (event_id, id, file_name, uploaded_at, made_by, mapping, digest, tell, rows_total,
+            r#"INSERT INTO imports AS i (event_id, id, file_name, uploaded_at, made_by, reading, digest, tell, rows_total,
                                          started_at)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $4)
-               ON CONFLICT (event_id, id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
+               ON CONFLICT (event_id, id) DO UPDATE SET reading = excluded.reading, digest = excluded.digest,
                    tell = excluded.tell, rows_total = excluded.rows_total, started_at = excluded.started_at,
                    made_by = excluded.made_by
                WHERE i.started_at IS NULL"#,
@@ -313,7 +336,7 @@ impl LockedEvent {
             file_name,
             now,
             by.map(|by| by.0),
-            mapping,
+            reading,
             new.digest.as_slice(),
             new.tell,
             number(new.rows_total)
@@ -388,7 +411,7 @@ impl LockedEvent {
     pub async fn advance_import(
         &mut self,
         id: ImportId,
-        done: usize,
+        (done, total): (usize, usize),
         imported: &Imported,
         leased_until: DateTime<Utc>,
         finished: bool,
@@ -396,10 +419,10 @@ impl LockedEvent {
         let (event, now) = (self.id(), self.now());
         let already: Vec<(usize, &str)> =
             imported.already.iter().map(|(line, state)| (*line, state.as_str())).collect();
-        let already = serde_json::to_value(already)
-            .map_err(|error| DbError::Unreadable("rows already listed", error.to_string()))?;
+        let already =
+            serde_json::to_value(already).map_err(|error| unreadable("rows already listed", &error))?;
         sqlx::query!(
-            r#"UPDATE imports SET rows_done = $3, taken = taken + $4, already = already || $5,
+            r#"UPDATE imports SET rows_done = $3, rows_total = $9, taken = taken + $4, already = already || $5,
                    leased_until = CASE WHEN $7 THEN NULL ELSE $6::timestamptz END,
                    finished_at = CASE WHEN $7 THEN $8::timestamptz END
                WHERE event_id = $1 AND id = $2"#,
@@ -410,7 +433,8 @@ impl LockedEvent {
             already,
             leased_until,
             finished,
-            now
+            now,
+            number(total)
         )
         .execute(self.connection())
         .await?;

@@ -12,25 +12,60 @@ mod table;
 mod time;
 
 pub use columns::{Field, Mapping, MappingError};
-pub use plan::{Context, Plan, Planned, PlannedState, Reported};
+pub use plan::{Context, Plan, Planned, PlannedState, Reported, counted};
 pub use reasons::{Refusal, Remark};
 pub use table::{FileError, Row, Rows, Table};
 pub use time::{ClockChange, TimeError};
 
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use sha2::{Digest, Sha256};
 
 /// The largest file that is taken over the web.
 pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;
 
-/// What makes two imports the same: the file's bytes, what its columns are taken for, and what else decides who
-/// is taken in which order.
-#[must_use]
-pub fn digest(bytes: &[u8], mapping: &Mapping, context: &Context) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for (field, column) in mapping.columns() {
-        digest.update(format!("{} {column}\n", field.key()));
+/// How a file is read: kept with an import, so that it goes on as it began whatever changes meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Which columns mean what.
+    pub columns: Vec<(Field, usize)>,
+    /// The zone of times without an offset.
+    pub zone: Tz,
+    /// The largest party that is taken.
+    pub largest_party: i32,
+}
+
+impl Reading {
+    /// What the file becomes when it is read in this way.
+    ///
+    /// # Errors
+    /// What is wrong with the file or with the columns named, as a sentence.
+    pub fn plan(&self, bytes: &[u8], now: DateTime<Utc>) -> Result<Plan, ReadingError> {
+        let table = Table::open(bytes)?;
+        let mapping = Mapping::at(&table, &self.columns)?;
+        let context = Context { zone: self.zone, largest_party: self.largest_party, now };
+        Ok(Plan::make(&table, &mapping, &context)?)
     }
-    digest.update(format!("{} {}\n\n", context.zone.name(), context.largest_party));
-    digest.update(bytes);
-    digest.finalize().into()
+
+    /// What makes two imports the same: the file's bytes, and how they are read.
+    #[must_use]
+    pub fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+        let mut columns: Vec<_> = self.columns.iter().map(|(field, at)| (field.key(), *at)).collect();
+        columns.sort_unstable();
+        let mut digest = Sha256::new();
+        digest.update(format!("{columns:?} {} {}\n", self.zone.name(), self.largest_party));
+        digest.update(bytes);
+        digest.finalize().into()
+    }
+}
+
+/// Why a file cannot be read in the way asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadingError {
+    /// The file itself.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The columns named.
+    #[error(transparent)]
+    Columns(#[from] MappingError),
 }

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use sqlx::PgExecutor;
 use uuid::Uuid;
 
 use super::Imported;
 use crate::clock::Entropy;
 use crate::db::events::word;
 use crate::db::messages::Draft;
-use crate::db::{DbError, LockedEvent};
+use crate::db::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::entry::{EntrySource, EntryState, OrderKey};
+use crate::domain::event::Event;
 use crate::domain::ids::{EntryId, PersonId};
 use crate::domain::import::{Planned, PlannedState};
 use crate::domain::message::{Facts, Occasion};
@@ -32,7 +34,8 @@ impl LockedEvent {
         tell: bool,
         actor: Actor,
     ) -> Result<Imported, DbError> {
-        let known = self.known_people(people).await?;
+        let event = self.event().clone();
+        let known = known_people(self.connection(), &event, people).await?;
         let mut imported = Imported::default();
         let mut newcomers = Newcomers::default();
         let mut entries = NewEntries::default();
@@ -77,35 +80,53 @@ impl LockedEvent {
         }
         Ok(imported)
     }
+}
 
-    /// The people among these whom the organization knows, by canonical address.
-    async fn known_people(&mut self, people: &[Planned]) -> Result<HashMap<String, Known>, DbError> {
-        let (event, organization) = (self.id(), self.organization());
-        let canonical: Vec<String> =
-            people.iter().map(|person| person.email.canonical().to_owned()).collect();
-        let rows = sqlx::query!(
-            r#"SELECT c.canonical, c.person_id,
-                   (SELECT e.state FROM entries e WHERE e.event_id = $1 AND e.person_id = c.person_id
-                    ORDER BY e.arrival DESC LIMIT 1) AS listed,
-                   NOT EXISTS (SELECT FROM contacts w WHERE w.person_id = c.person_id AND w.kind = 'email'
-                               AND w.failing_since IS NULL) AS "unreachable!"
-               FROM unnest($3::text[]) AS wanted(canonical)
-               JOIN contacts c ON c.organization_id = $2 AND c.kind = 'email' AND c.canonical = wanted.canonical"#,
-            event.0,
-            organization.0,
-            &canonical
-        )
-        .fetch_all(self.connection())
-        .await?;
-        rows.into_iter()
-            .map(|row| {
-                let listed =
-                    row.listed.map(|state| word(EntryState::parse, "entry state", &state)).transpose()?;
-                let id = PersonId(row.person_id);
-                Ok((row.canonical, Known { id, listed, unreachable: row.unreachable }))
-            })
-            .collect()
+impl Db {
+    /// The lines of those among these people who have an entry on the event's list, with its state: for a
+    /// preview.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn listed_among(
+        &self,
+        event: &Event,
+        people: &[Planned],
+    ) -> Result<Vec<(usize, EntryState)>, DbError> {
+        let known = known_people(self.pool(), event, people).await?;
+        let state = |person: &Planned| known.get(person.email.canonical()).and_then(|known| known.listed);
+        Ok(people.iter().filter_map(|person| Some((person.line, state(person)?))).collect())
     }
+}
+
+/// The people among these whom the organization knows, by canonical address.
+async fn known_people(
+    executor: impl PgExecutor<'_>,
+    event: &Event,
+    people: &[Planned],
+) -> Result<HashMap<String, Known>, DbError> {
+    let canonical: Vec<String> = people.iter().map(|person| person.email.canonical().to_owned()).collect();
+    let rows = sqlx::query!(
+        r#"SELECT c.canonical, c.person_id,
+               (SELECT e.state FROM entries e WHERE e.event_id = $1 AND e.person_id = c.person_id
+                ORDER BY e.arrival DESC LIMIT 1) AS listed,
+               NOT EXISTS (SELECT FROM contacts w WHERE w.person_id = c.person_id AND w.kind = 'email'
+                           AND w.failing_since IS NULL) AS "unreachable!"
+           FROM unnest($3::text[]) AS wanted(canonical)
+           JOIN contacts c ON c.organization_id = $2 AND c.kind = 'email' AND c.canonical = wanted.canonical"#,
+        event.id.0,
+        event.organization.0,
+        &canonical
+    )
+    .fetch_all(executor)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let listed =
+                row.listed.map(|state| word(EntryState::parse, "entry state", &state)).transpose()?;
+            Ok((row.canonical, Known { id: PersonId(row.person_id), listed, unreachable: row.unreachable }))
+        })
+        .collect()
 }
 
 /// A person the organization knows.

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use crate::domain::contact::{EmailAddress, PersonName, PhoneNumber, inert};
+use crate::domain::entry::EntryState;
 
 use super::columns::{Field, Mapping};
 use super::reasons::{Refusal, Remark};
@@ -176,23 +177,29 @@ impl Plan {
         self.people.iter().filter(|person| person.state == state).count()
     }
 
-    /// The kinds of refusal with how often each occurs, the most frequent first.
-    #[must_use]
-    pub fn refusals(&self) -> Vec<(&'static str, usize)> {
-        counted(self.refused.iter().map(|refused| refused.what.kind()))
-    }
-
-    /// The kinds of remark with how often each occurs, the most frequent first.
-    #[must_use]
-    pub fn remark_kinds(&self) -> Vec<(&'static str, usize)> {
-        counted(self.remarks.iter().map(|remark| remark.what.kind()))
+    /// Leaves out the people on these lines, who have an entry on the list already.
+    pub fn leave_out(&mut self, listed: &[(usize, EntryState)]) {
+        let listed: HashMap<usize, EntryState> = listed.iter().copied().collect();
+        let refused = &mut self.refused;
+        self.people.retain(|person| match listed.get(&person.line) {
+            None => true,
+            Some(state) => {
+                let who = who(person.name.as_str(), person.email.value());
+                refused.push(Reported { line: person.line, who, what: Refusal::Listed(*state) });
+                false
+            }
+        });
+        self.remarks.retain(|remark| !listed.contains_key(&remark.line));
+        self.refused.sort_by_key(|refused| refused.line);
     }
 }
 
-fn counted(kinds: impl Iterator<Item = &'static str>) -> Vec<(&'static str, usize)> {
+/// The kinds of what is said with how often each occurs, the most frequent first.
+#[must_use]
+pub fn counted<T>(reports: &[Reported<T>], kind: fn(&T) -> &'static str) -> Vec<(&'static str, usize)> {
     let mut counts = BTreeMap::new();
-    for kind in kinds {
-        *counts.entry(kind).or_insert(0) += 1;
+    for report in reports {
+        *counts.entry(kind(&report.what)).or_insert(0) += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

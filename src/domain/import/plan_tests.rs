@@ -49,8 +49,14 @@ fn the_real_export_is_taken_as_it_is() {
     assert_eq!(plan.rows, 1_200);
     assert_eq!(plan.count(PlannedState::Waiting), 1_158);
     assert_eq!(plan.count(PlannedState::Expired), 20);
-    assert_eq!(plan.refusals(), [("already has a place elsewhere", 20), ("the same person again", 2)]);
-    assert_eq!(plan.remark_kinds(), [("voucher elsewhere", 20), ("line break in the name", 1)]);
+    assert_eq!(
+        counted(&plan.refused, Refusal::kind),
+        [("already has a place elsewhere", 20), ("the same person again", 2)]
+    );
+    assert_eq!(
+        counted(&plan.remarks, Remark::kind),
+        [("voucher elsewhere", 20), ("line break in the name", 1)]
+    );
     assert_eq!(plan.people.iter().filter(|person| person.phone.is_some()).count(), 399);
     assert_eq!(plan.people.iter().map(|person| person.priority).filter(|p| *p > 0).count(), 81);
     assert!(plan.people.iter().all(|person| person.party == 1));
@@ -227,6 +233,16 @@ fn an_expired_row_does_not_cost_its_person_the_place_of_a_newer_one() {
     assert_eq!(plan.people.iter().map(|person| person.line).collect::<Vec<_>>(), [3]);
     let same = Refusal::SamePerson { line: 3 };
     assert_eq!(said(&plan.refused), [(2, same.clone()), (4, same)]);
+}
+
+#[test]
+fn whoever_is_on_the_list_is_left_out_and_named() {
+    let mut plan = pretix();
+    plan.leave_out(&[(3, EntryState::Withdrawn), (68, EntryState::Waiting)]);
+    assert_eq!(plan.people.len(), 1_176);
+    assert_eq!(counted(&plan.remarks, Remark::kind), [("voucher elsewhere", 19)]);
+    assert_eq!(plan.refused[0].what, Refusal::Listed(EntryState::Withdrawn));
+    assert_eq!(plan.people.len() + plan.refused.len(), plan.rows);
 }
 
 #[test]

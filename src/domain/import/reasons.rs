@@ -1,6 +1,7 @@
 //! What a report says of a row: why it is not taken, or what was changed in it.
 
 use crate::domain::contact::{EmailError, NameError};
+use crate::domain::entry::EntryState;
 
 use super::time::TimeError;
 
@@ -47,6 +48,9 @@ pub enum Refusal {
     /// Left the list elsewhere.
     #[error("No longer waits.")]
     Gone,
+    /// On this list before, in whatever state: whoever left is not brought back.
+    #[error("Has an entry on this list already ({0}); it stays as it is.")]
+    Listed(EntryState),
     /// Another row of the file is the same person.
     #[error("The same person as on line {line}: the addresses differ at most in capitals or a +tag.")]
     SamePerson {
@@ -70,6 +74,7 @@ impl Refusal {
             Self::Status(_) => "unknown status",
             Self::History => "already has a place elsewhere",
             Self::Gone => "no longer waits",
+            Self::Listed(_) => "on this list before",
             Self::SamePerson { .. } => "the same person again",
         }
     }

@@ -1,0 +1,3 @@
+//! Use cases: a function for each act.
+
+pub mod import;
