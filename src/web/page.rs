@@ -1,6 +1,8 @@
 //! What pages are made of: the frame that every page's struct carries, and the values that the macros of
 //! `templates/macros.html` show.
 
+use std::fmt::{self, Display};
+
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -111,33 +113,43 @@ impl Layout {
         self
     }
 
-    // For base.html.
-
-    pub(crate) fn now_millis(&self) -> i64 {
+    /// The server's instant for the script.
+    #[must_use]
+    pub fn now_millis(&self) -> i64 {
         self.now.timestamp_millis()
     }
 
+    /// Changes with a deploy: open tabs then reload.
+    #[must_use]
     #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
-    pub(crate) fn build(&self) -> &'static str {
+    pub fn build(&self) -> &'static str {
         &ADDRESSES.build
     }
 
+    /// The stylesheet.
+    #[must_use]
     #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
-    pub(crate) fn css_url(&self) -> &'static str {
+    pub fn css_url(&self) -> &'static str {
         &ADDRESSES.css
     }
 
+    /// The script.
+    #[must_use]
     #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
-    pub(crate) fn js_url(&self) -> &'static str {
+    pub fn js_url(&self) -> &'static str {
         &ADDRESSES.js
     }
 
+    /// The icon.
+    #[must_use]
     #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
-    pub(crate) fn icon_url(&self) -> &'static str {
+    pub fn icon_url(&self) -> &'static str {
         &ADDRESSES.icon
     }
 
-    pub(crate) fn body_class(&self) -> &'static str {
+    /// Which of the two shells.
+    #[must_use]
+    pub fn body_class(&self) -> &'static str {
         if self.for_staff { "staff" } else { "customer" }
     }
 }
@@ -176,7 +188,9 @@ pub struct NavLink {
 }
 
 impl StaffNav {
-    pub(crate) fn links(&self) -> Vec<NavLink> {
+    /// The sections, in order.
+    #[must_use]
+    pub fn links(&self) -> Vec<NavLink> {
         [
             (Section::Now, "/staff", "Now"),
             (Section::Events, "/staff/events", "Events"),
@@ -215,8 +229,8 @@ pub enum Tone {
     Error,
 }
 
-impl std::fmt::Display for Tone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Tone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "done",
             Self::Note => "note",
@@ -227,7 +241,9 @@ impl std::fmt::Display for Tone {
 }
 
 impl Flash {
-    pub(crate) fn is_alarm(&self) -> bool {
+    /// Whether a screen reader is interrupted.
+    #[must_use]
+    pub fn is_alarm(&self) -> bool {
         matches!(self.tone, Tone::Warn | Tone::Error)
     }
 }
@@ -458,6 +474,24 @@ impl Bar {
         let over = if self.over > 0 { format!(", over by {}", self.over) } else { String::new() };
         format!("{} booked, {} held, {} open, {}{over}", self.booked, self.held, self.open, self.total())
     }
+}
+
+/// A stored word as the end of a class: `contact-problem`.
+#[must_use]
+pub fn with_hyphens(word: impl Display) -> String {
+    word.to_string().replace(['_', ' '], "-")
+}
+
+/// A stored word as people read it: "contact problem".
+#[must_use]
+pub fn with_spaces(word: impl Display) -> String {
+    word.to_string().replace('_', " ")
+}
+
+/// Whether an option is the chosen one, whatever types the two have.
+#[must_use]
+pub fn same(option: impl Display, chosen: impl Display) -> bool {
+    option.to_string() == chosen.to_string()
 }
 
 #[cfg(test)]
