@@ -4,7 +4,7 @@
 //! call under it. Nothing outside this file can make a [`LockedEvent`], and every write of an event's data is a
 //! method of one, so the law cannot be broken by forgetting it:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0616
 //! async fn wrong(db: fairlist::db::Db) {
 //!     let _ = db.pages.begin().await; // the pools are private
 //! }
@@ -20,11 +20,27 @@
 //! }
 //! ```
 //!
-//! ```compile_fail
-//! fn wrong(tx: sqlx::Transaction<'static, sqlx::Postgres>) -> fairlist::db::LockedEvent {
-//!     fairlist::db::LockedEvent { tx } // its fields are private
+//! Nor can one be made without the lock, or its transaction be used beside its methods:
+//!
+//! ```compile_fail,E0451
+//! fn wrong(event: fairlist::db::LockedEvent, now: chrono::DateTime<chrono::Utc>) {
+//!     let _ = fairlist::db::LockedEvent { now, ..event }; // its fields are private
 //! }
 //! ```
+//!
+//! ```compile_fail,E0624
+//! async fn wrong(event: &mut fairlist::db::LockedEvent) {
+//!     let _ = event.connection(); // private to `db`
+//! }
+//! ```
+//!
+//! ```
+//! async fn right(event: &mut fairlist::db::LockedEvent) {
+//!     let _ = event.id();
+//! }
+//! ```
+//!
+//! (On stable the error codes are not looked at; `tests/run` has rustdoc look.)
 
 use std::cell::Cell;
 use std::future::Future;
