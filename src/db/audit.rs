@@ -2,10 +2,10 @@
 
 use sqlx::PgConnection;
 
-use super::DbError;
+use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
-use crate::domain::audit::{Hash, Record, StoredRecord, note_digest};
-use crate::domain::ids::EventId;
+use crate::domain::audit::{Act, Hash, Record, StoredRecord, note_digest};
+use crate::domain::ids::{BookingId, EventId, OfferId, StaffId};
 
 /// Columns of a set of records, ready for `unnest`.
 #[derive(Default)]
@@ -92,6 +92,39 @@ pub(super) async fn append(
         .await?;
     }
     Ok(())
+}
+
+impl LockedEvent {
+    /// Who of the staff ended this offer last, if it was staff.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn who_ended(&mut self, offer: OfferId) -> Result<Option<StaffId>, DbError> {
+        self.who_did(offer.0, &[Act::Revoked.as_str(), Act::Removed.as_str(), Act::Declined.as_str()]).await
+    }
+
+    /// Who of the staff cancelled this booking, if it was staff.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn who_cancelled(&mut self, booking: BookingId) -> Result<Option<StaffId>, DbError> {
+        self.who_did(booking.0, &[Act::Cancelled.as_str()]).await
+    }
+
+    async fn who_did(&mut self, subject: uuid::Uuid, acts: &[&str]) -> Result<Option<StaffId>, DbError> {
+        let event = self.id();
+        let acts: Vec<String> = acts.iter().map(|act| (*act).to_owned()).collect();
+        let who = sqlx::query!(
+            "SELECT actor, actor_id FROM audit WHERE event_id = $1 AND subject_id = $2 AND act = ANY($3)
+             ORDER BY seq DESC LIMIT 1",
+            event.0,
+            subject,
+            &acts
+        )
+        .fetch_optional(self.connection())
+        .await?;
+        Ok(who.filter(|row| row.actor == "staff").and_then(|row| row.actor_id).map(StaffId))
+    }
 }
 
 type Notes = Vec<(i64, [u8; 32], String)>;

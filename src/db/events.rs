@@ -2,9 +2,12 @@
 
 use sqlx::PgConnection;
 
-use super::{Db, DbError};
+use super::{Db, DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::event::{Event, EventState, ListState};
-use crate::domain::ids::{EventId, OrganizationId};
+use crate::domain::ids::{EventId, OrganizationId, StaffId};
+use crate::domain::policy::Policy;
+use crate::domain::reason::Reason;
 
 /// Reads a stored word, or says which one this program does not know.
 pub(super) fn word<T>(parse: fn(&str) -> Option<T>, what: &'static str, text: &str) -> Result<T, DbError> {
@@ -86,5 +89,190 @@ impl Db {
     /// [`DbError::NotFound`] when there is none.
     pub async fn event_by_slug(&self, slug: &str) -> Result<Event, DbError> {
         select_event!("WHERE slug = $1", slug).fetch_one(self.pool()).await?.try_into()
+    }
+}
+
+/// What an event is made of.
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    /// Who runs it.
+    pub organization: OrganizationId,
+    /// Its name in addresses; unique.
+    pub slug: String,
+    /// The settings.
+    pub settings: EventSettings,
+}
+
+/// What staff can change of an event at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSettings {
+    /// Its name for people.
+    pub name: String,
+    /// Free text for the public page.
+    pub description: String,
+    /// Where it takes place; may be empty.
+    pub venue: String,
+    /// The zone in which its instants are shown.
+    pub zone: chrono_tz::Tz,
+    /// When it starts.
+    pub starts_at: Option<chrono::DateTime<chrono::Utc>>,
+    /// When the list opens by itself.
+    pub list_opens_at: Option<chrono::DateTime<chrono::Utc>>,
+    /// When the list freezes by itself.
+    pub list_freezes_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl LockedEvent {
+    /// Writes the event's state; the caller records why.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_event_state(&mut self, to: EventState) -> Result<(), DbError> {
+        let (event, from) = (self.id(), self.event().state);
+        let changed = sqlx::query!(
+            "UPDATE events SET state = $2 WHERE id = $1 AND state = $3",
+            event.0,
+            to.as_str(),
+            from.as_str()
+        )
+        .execute(self.connection())
+        .await?
+        .rows_affected();
+        super::must_change(changed, 1, "event")?;
+        self.event_mut().state = to;
+        Ok(())
+    }
+
+    /// Writes the list's state; the caller records why.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_list_state(&mut self, to: ListState) -> Result<(), DbError> {
+        let (event, from) = (self.id(), self.event().list);
+        let changed = sqlx::query!(
+            "UPDATE events SET list_state = $2 WHERE id = $1 AND list_state = $3",
+            event.0,
+            to.as_str(),
+            from.as_str()
+        )
+        .execute(self.connection())
+        .await?
+        .rows_affected();
+        super::must_change(changed, 1, "list")?;
+        self.event_mut().list = to;
+        Ok(())
+    }
+
+    /// Writes when the list opens and freezes by itself.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_list_schedule(
+        &mut self,
+        opens_at: Option<chrono::DateTime<chrono::Utc>>,
+        freezes_at: Option<chrono::DateTime<chrono::Utc>>,
+    ) -> Result<(), DbError> {
+        let event = self.id();
+        sqlx::query!(
+            "UPDATE events SET list_opens_at = $2, list_freezes_at = $3 WHERE id = $1",
+            event.0,
+            opens_at,
+            freezes_at
+        )
+        .execute(self.connection())
+        .await?;
+        let row = self.event_mut();
+        row.list_opens_at = opens_at;
+        row.list_freezes_at = freezes_at;
+        Ok(())
+    }
+
+    /// Writes the settings and counts the form's version up, so that a stale form is noticed.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_settings(&mut self, settings: &EventSettings) -> Result<(), DbError> {
+        let event = self.id();
+        sqlx::query!(
+            "UPDATE events SET name = $2, description = $3, venue = $4, zone = $5, starts_at = $6, list_opens_at = $7,
+                 list_freezes_at = $8, form_version = form_version + 1 WHERE id = $1",
+            event.0,
+            settings.name,
+            settings.description,
+            settings.venue,
+            settings.zone.name(),
+            settings.starts_at,
+            settings.list_opens_at,
+            settings.list_freezes_at
+        )
+        .execute(self.connection())
+        .await?;
+        let row = self.event_mut();
+        row.name.clone_from(&settings.name);
+        row.description.clone_from(&settings.description);
+        row.venue.clone_from(&settings.venue);
+        row.zone = settings.zone;
+        row.starts_at = settings.starts_at;
+        row.list_opens_at = settings.list_opens_at;
+        row.list_freezes_at = settings.list_freezes_at;
+        row.form_version += 1;
+        Ok(())
+    }
+
+    /// Counts the form's version up without other changes (the rule was changed).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn touch_form(&mut self) -> Result<(), DbError> {
+        let event = self.id();
+        sqlx::query!("UPDATE events SET form_version = form_version + 1 WHERE id = $1", event.0)
+            .execute(self.connection())
+            .await?;
+        self.event_mut().form_version += 1;
+        Ok(())
+    }
+}
+
+impl Db {
+    /// Makes a draft event with its first rule: the row that everything else locks.
+    ///
+    /// # Errors
+    /// [`DbError::Constraint`] `events_slug_key` when the address is taken.
+    pub async fn add_event(
+        &self,
+        new: &NewEvent,
+        policy: &Policy,
+        made_by: Option<StaffId>,
+    ) -> Result<EventId, DbError> {
+        let now = self.now().await?;
+        let id = EventId(self.entropy().id());
+        let settings = &new.settings;
+        let mut tx = self.pool().begin().await?;
+        sqlx::query!(
+            "INSERT INTO events (id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state,
+                                 list_opens_at, list_freezes_at, policy_version, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'draft', 'open', $9, $10, $11, $12)",
+            id.0,
+            new.organization.0,
+            new.slug,
+            settings.name,
+            settings.description,
+            settings.venue,
+            settings.zone.name(),
+            settings.starts_at,
+            settings.list_opens_at,
+            settings.list_freezes_at,
+            policy.version,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        super::policies::insert(&mut tx, id, policy, made_by.map(|staff| staff.0), now).await?;
+        let actor = made_by.map_or(Actor::Operator, Actor::Staff);
+        let record = Record::new(now, actor, Act::Created, Subject::Event(id), Reason::SetUp)
+            .states(None, Some(EventState::Draft.as_str()));
+        super::audit::append(&mut tx, id, &[record], self.entropy()).await?;
+        tx.commit().await?;
+        Ok(id)
     }
 }

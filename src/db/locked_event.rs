@@ -69,7 +69,7 @@ pub struct LockedEvent {
     records: Vec<Record>,
     drafts: Vec<Draft>,
     pass_wanted: bool,
-    worth_committing: bool,
+    only_if_recorded: bool,
 }
 
 impl Db {
@@ -112,7 +112,7 @@ impl Db {
             records: Vec::new(),
             drafts: Vec::new(),
             pass_wanted: false,
-            worth_committing: true,
+            only_if_recorded: false,
         };
         let result = work(&mut locked).await?;
         let LockedEvent { mut tx, records, drafts, pass_wanted, worth_committing, event, now, entropy } =
@@ -195,9 +195,10 @@ impl LockedEvent {
         self.pass_wanted = true;
     }
 
-    /// Nothing was changed: end the transaction without writing.
+    /// Nothing was changed so far: unless something is recorded, told or asked for after this, the transaction ends
+    /// without writing.
     pub fn nothing_to_write(&mut self) {
-        self.worth_committing = self.pass_wanted || !self.records.is_empty() || !self.drafts.is_empty();
+        self.only_if_recorded = true;
     }
 
     pub(super) fn connection(&mut self) -> &mut PgConnection {

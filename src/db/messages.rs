@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::DbError;
+use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
 use crate::domain::ids::{EventId, OrganizationId, PersonId};
 use crate::domain::message::{Facts, Occasion};
@@ -65,4 +65,26 @@ pub(super) async fn write(
     .execute(&mut *connection)
     .await?;
     Ok(())
+}
+
+impl LockedEvent {
+    /// What was said of this subject on this occasion, if anything was.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn told(&mut self, occasion: Occasion, subject: Uuid) -> Result<Option<Facts>, DbError> {
+        let event = self.id();
+        sqlx::query_scalar!(
+            "SELECT facts FROM messages WHERE event_id = $1 AND occasion = $2 AND subject_id = $3 LIMIT 1",
+            event.0,
+            occasion.as_str(),
+            subject
+        )
+        .fetch_optional(self.connection())
+        .await?
+        .map(|facts| {
+            serde_json::from_value(facts).map_err(|error| DbError::Unreadable("facts", error.to_string()))
+        })
+        .transpose()
+    }
 }

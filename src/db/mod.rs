@@ -12,13 +12,19 @@ use tokio::sync::Notify;
 use crate::clock::{Clock, Entropy};
 
 pub mod audit;
+pub mod bookings;
+pub mod entries;
 pub mod events;
 pub mod import;
 pub mod limits;
 pub mod locked_event;
 pub mod messages;
 pub mod migrate;
+pub mod offers;
 pub mod passes;
+pub mod persons;
+pub mod places;
+pub mod policies;
 pub mod postgres;
 pub mod sessions;
 pub mod staff;
@@ -46,9 +52,17 @@ pub enum DbError {
     /// A row holds a word that this program does not know.
     #[error("unreadable {0}: {1}")]
     Unreadable(&'static str, String),
+    /// A row was not in the state it was read in under the lock: a bug, never to be ignored.
+    #[error("an {0} was not in the state in which it was read")]
+    LostRace(&'static str),
     /// Anything else.
     #[error(transparent)]
     Other(sqlx::Error),
+}
+
+/// Every change of state must change exactly the rows it was decided upon.
+pub(crate) fn must_change(changed: u64, expected: usize, what: &'static str) -> Result<(), DbError> {
+    if usize::try_from(changed) == Ok(expected) { Ok(()) } else { Err(DbError::LostRace(what)) }
 }
 
 impl From<sqlx::Error> for DbError {

@@ -2,6 +2,7 @@
 
 pub mod allocation;
 pub mod audit;
+pub mod booking;
 pub mod contact;
 pub mod entry;
 pub mod event;

@@ -1,0 +1,199 @@
+//! The versions of an event's rule.
+
+use chrono::Duration;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::events::word;
+use super::{Db, DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor, Record, Subject};
+use crate::domain::ids::EventId;
+use crate::domain::policy::{After, Fit, Mode, Ordering, Policy, PositionShown};
+use crate::domain::reason::StaffReason;
+
+struct PolicyRow {
+    version: i32,
+    ordering: String,
+    mode: String,
+    window_seconds: Option<i32>,
+    batch_size: i32,
+    fit: String,
+    after_expiry: String,
+    after_decline: String,
+    silence_limit: i32,
+    list_cap: Option<i32>,
+    party_limit: Option<i32>,
+    position_shown: String,
+}
+
+impl TryFrom<PolicyRow> for Policy {
+    type Error = DbError;
+
+    fn try_from(row: PolicyRow) -> Result<Self, DbError> {
+        Ok(Self {
+            version: row.version,
+            ordering: word(Ordering::parse, "ordering", &row.ordering)?,
+            mode: word(Mode::parse, "mode", &row.mode)?,
+            window: row.window_seconds.map(|seconds| Duration::seconds(seconds.into())),
+            batch_size: row.batch_size,
+            fit: word(Fit::parse, "fit", &row.fit)?,
+            after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
+            after_decline: word(After::parse, "after decline", &row.after_decline)?,
+            silence_limit: row.silence_limit,
+            list_cap: row.list_cap,
+            party_limit: row.party_limit,
+            position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
+        })
+    }
+}
+
+macro_rules! select_policies {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            PolicyRow,
+            "SELECT version, ordering, mode, window_seconds, batch_size, fit, after_expiry, after_decline, \
+             silence_limit, list_cap, party_limit, position_shown FROM policies " + $tail,
+            $($argument),*
+        )
+    };
+}
+
+pub(super) async fn insert(
+    connection: &mut PgConnection,
+    event: EventId,
+    policy: &Policy,
+    made_by: Option<Uuid>,
+    now: chrono::DateTime<chrono::Utc>,
+) -> Result<(), DbError> {
+    let window = policy.window.map(|window| i32::try_from(window.num_seconds()).unwrap_or(i32::MAX));
+    sqlx::query!(
+        "INSERT INTO policies (event_id, version, ordering, mode, window_seconds, batch_size, fit, after_expiry,
+                               after_decline, silence_limit, list_cap, party_limit, position_shown, made_by, made_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+        event.0,
+        policy.version,
+        policy.ordering.as_str(),
+        policy.mode.as_str(),
+        window,
+        policy.batch_size,
+        policy.fit.as_str(),
+        policy.after_expiry.as_str(),
+        policy.after_decline.as_str(),
+        policy.silence_limit,
+        policy.list_cap,
+        policy.party_limit,
+        policy.position_shown.as_str(),
+        made_by,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+impl LockedEvent {
+    /// The rule in force.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn policy(&mut self) -> Result<Policy, DbError> {
+        let (event, version) = (self.id(), self.event().policy_version);
+        select_policies!("WHERE event_id = $1 AND version = $2", event.0, version)
+            .fetch_one(self.connection())
+            .await?
+            .try_into()
+    }
+
+    /// The versions named, for offers made under them.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn policy_versions(&mut self, versions: &[i32]) -> Result<Vec<Policy>, DbError> {
+        let event = self.id();
+        select_policies!("WHERE event_id = $1 AND version = ANY($2)", event.0, versions)
+            .fetch_all(self.connection())
+            .await?
+            .into_iter()
+            .map(Policy::try_from)
+            .collect()
+    }
+
+    /// Puts a new version in force. It touches only future offers.
+    ///
+    /// # Errors
+    /// What the database says; `policy` must have passed [`Policy::check`].
+    pub async fn change_policy(
+        &mut self,
+        mut policy: Policy,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<i32, DbError> {
+        let (event, now) = (self.id(), self.now());
+        policy.version = self.event().policy_version + 1;
+        insert(self.connection(), event, &policy, actor.staff().map(|id| id.0), now).await?;
+        sqlx::query!("UPDATE events SET policy_version = $2 WHERE id = $1", event.0, policy.version)
+            .execute(self.connection())
+            .await?;
+        self.event_mut().policy_version = policy.version;
+        let mut record =
+            Record::new(now, actor, Act::RuleChanged, Subject::Event(event), reason.reason).noted(reason);
+        record.policy_version = Some(policy.version);
+        self.record(record);
+        Ok(policy.version)
+    }
+}
+
+/// A version with who made it and when.
+#[derive(Clone, Debug)]
+pub struct PolicyVersion {
+    /// The settings.
+    pub policy: Policy,
+    /// The name of who made it; none for the first and for imports.
+    pub made_by: Option<String>,
+    /// When.
+    pub made_at: chrono::DateTime<chrono::Utc>,
+}
+
+impl Db {
+    /// The rule in force.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is no such event.
+    pub async fn policy(&self, event: EventId) -> Result<Policy, DbError> {
+        select_policies!(
+            "WHERE event_id = $1 AND version = (SELECT policy_version FROM events WHERE id = $1)",
+            event.0
+        )
+        .fetch_one(self.pool())
+        .await?
+        .try_into()
+    }
+
+    /// Every version of an event's rule, the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn policy_history(&self, event: EventId) -> Result<Vec<PolicyVersion>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT p.version, p.made_at, s.name AS "name?" FROM policies p LEFT JOIN staff s ON s.id = p.made_by
+               WHERE p.event_id = $1 ORDER BY p.version DESC LIMIT 200"#,
+            event.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let versions: Vec<Policy> =
+            select_policies!("WHERE event_id = $1 ORDER BY version DESC LIMIT 200", event.0)
+                .fetch_all(self.pool())
+                .await?
+                .into_iter()
+                .map(Policy::try_from)
+                .collect::<Result<_, DbError>>()?;
+        Ok(versions
+            .into_iter()
+            .filter_map(|policy| {
+                let row = rows.iter().find(|row| row.version == policy.version)?;
+                Some(PolicyVersion { policy, made_by: row.name.clone(), made_at: row.made_at })
+            })
+            .collect())
+    }
+}

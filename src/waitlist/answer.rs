@@ -1,0 +1,348 @@
+//! Answering an offer: accept and decline. Both take slices, so that answers which arrive together on one event
+//! are decided together under one lock.
+
+use std::collections::HashMap;
+
+use super::Waitlist;
+use super::ending::{Ending, end_offers, labels};
+use super::pass::moved_back;
+use crate::db::bookings::NewBooking;
+use crate::db::entries::EntryMove;
+use crate::db::messages::Draft;
+use crate::db::offers::OfferMove;
+use crate::db::places::{Place, PlaceMove};
+use crate::db::{DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor};
+use crate::domain::booking::{Booking, BookingSource, reference};
+use crate::domain::entry::{Entry, EntryState, Return};
+use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
+use crate::domain::message::{Facts, Occasion};
+use crate::domain::offer::{Offer, OfferAct, OfferState, Refusal};
+use crate::domain::reason::Reason;
+
+/// Somebody takes an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accept {
+    /// Which.
+    pub offer: OfferId,
+    /// Who: signed in as this person, or staff on their behalf.
+    pub person: PersonId,
+    /// Who acts.
+    pub actor: Actor,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AcceptOutcome {
+    /// The places are theirs.
+    Accepted {
+        /// What they quote.
+        reference: String,
+        /// How many places.
+        party: i32,
+    },
+    /// They had accepted before: a second tap is harmless.
+    AlreadyAccepted {
+        /// What they quote.
+        reference: String,
+        /// How many places.
+        party: i32,
+    },
+    /// The deadline passed.
+    Expired,
+    /// They had declined, or left.
+    Declined,
+    /// It was taken back.
+    Revoked,
+    /// The booking service has not answered yet.
+    BeingConfirmed,
+    /// The booking service says that the place is gone.
+    Conflicted,
+    /// The offer is somebody else's.
+    NotYours,
+    /// There is no such offer on this event.
+    Unknown,
+}
+
+/// Somebody passes an offer on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decline {
+    /// Which.
+    pub offer: OfferId,
+    /// Who.
+    pub person: PersonId,
+    /// Who acts.
+    pub actor: Actor,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeclineOutcome {
+    /// The places go to the next.
+    Declined {
+        /// What becomes of the entry.
+        entry: EntryState,
+    },
+    /// They had declined before.
+    AlreadyDeclined,
+    /// They had accepted before: the booking stands.
+    Accepted,
+    /// The deadline passed.
+    Expired,
+    /// It was taken back.
+    Revoked,
+    /// The booking service has not answered yet, or said no.
+    BeingConfirmed,
+    /// The offer is somebody else's.
+    NotYours,
+    /// There is no such offer on this event.
+    Unknown,
+}
+
+impl Waitlist {
+    /// Decides offers of one event that were accepted, in this order, and answers each.
+    ///
+    /// # Errors
+    /// What the database says; then nothing was decided, or it is not known ([`DbError::CommitUnknown`]).
+    pub async fn accept(&self, event: EventId, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
+        self.decide(event, async |event| accept(event, commands).await).await
+    }
+
+    /// Decides offers of one event that were declined, in this order, and answers each.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn decline(
+        &self,
+        event: EventId,
+        commands: &[Decline],
+    ) -> Result<Vec<DeclineOutcome>, DbError> {
+        self.decide(event, async |event| decline(event, commands).await).await
+    }
+}
+
+/// What is known of the offers that a slice of commands names.
+struct Known {
+    offers: HashMap<OfferId, Offer>,
+    entries: HashMap<EntryId, Entry>,
+}
+
+async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError> {
+    let offers = event.offers(ids).await?;
+    let entries = event.entries(&offers.iter().map(|offer| offer.entry).collect::<Vec<_>>()).await?;
+    Ok(Known {
+        offers: offers.into_iter().map(|offer| (offer.id, offer)).collect(),
+        entries: entries.into_iter().map(|entry| (entry.id, entry)).collect(),
+    })
+}
+
+async fn accept(event: &mut LockedEvent, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
+    let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
+    let known = read(event, &ids).await?;
+    let mut references = references(event, &known).await?;
+    let mut accepted: Vec<(Accept, &Offer)> = Vec::new();
+    let mut outcomes = Vec::with_capacity(commands.len());
+    for command in commands {
+        let Some(offer) = known.offers.get(&command.offer) else {
+            outcomes.push(AcceptOutcome::Unknown);
+            continue;
+        };
+        let again = accepted.iter().any(|(_, earlier)| earlier.id == offer.id);
+        outcomes.push(if offer.person != command.person {
+            AcceptOutcome::NotYours
+        } else if again {
+            AcceptOutcome::AlreadyAccepted {
+                reference: references.get(&offer.id).cloned().unwrap_or_default(),
+                party: offer.party,
+            }
+        } else {
+            match offer.after(OfferAct::Accept, event.now()) {
+                Ok(_) => {
+                    let reference = reference(event.entropy().bytes());
+                    references.insert(offer.id, reference.clone());
+                    accepted.push((*command, offer));
+                    AcceptOutcome::Accepted { reference, party: offer.party }
+                }
+                Err(refusal) => refused(refusal, offer, &references),
+            }
+        });
+    }
+    // A deadline that passed unswept is a reason for a pass at once.
+    if outcomes.contains(&AcceptOutcome::Expired) {
+        event.want_pass();
+    }
+    take(event, &known, &accepted, &references).await?;
+    event.nothing_to_write();
+    Ok(outcomes)
+}
+
+/// The references of bookings already made through these offers.
+async fn references(event: &mut LockedEvent, known: &Known) -> Result<HashMap<OfferId, String>, DbError> {
+    let done: Vec<OfferId> = known
+        .offers
+        .values()
+        .filter(|offer| offer.state == OfferState::Accepted)
+        .map(|offer| offer.id)
+        .collect();
+    if done.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let bookings: Vec<Booking> = event.bookings_of_offers(&done).await?;
+    Ok(bookings.into_iter().filter_map(|booking| Some((booking.offer?, booking.reference))).collect())
+}
+
+fn refused(refusal: Refusal, offer: &Offer, references: &HashMap<OfferId, String>) -> AcceptOutcome {
+    match refusal {
+        Refusal::Already(OfferState::Accepted) => AcceptOutcome::AlreadyAccepted {
+            reference: references.get(&offer.id).cloned().unwrap_or_default(),
+            party: offer.party,
+        },
+        Refusal::Already(OfferState::Declined) => AcceptOutcome::Declined,
+        Refusal::Already(OfferState::Revoked) => AcceptOutcome::Revoked,
+        Refusal::Already(OfferState::Conflicted) => AcceptOutcome::Conflicted,
+        Refusal::BeingConfirmed | Refusal::Already(OfferState::Accepting) => AcceptOutcome::BeingConfirmed,
+        Refusal::Late | Refusal::NotDue | Refusal::NotAHold | Refusal::Already(_) => AcceptOutcome::Expired,
+    }
+}
+
+/// Books the held places of accepted offers and takes their entries along.
+async fn take(
+    event: &mut LockedEvent,
+    known: &Known,
+    accepted: &[(Accept, &Offer)],
+    references: &HashMap<OfferId, String>,
+) -> Result<(), DbError> {
+    if accepted.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<OfferId> = accepted.iter().map(|(_, offer)| offer.id).collect();
+    let mut held: HashMap<OfferId, Vec<Place>> = HashMap::new();
+    for place in event.places_of_offers(&ids).await? {
+        if let Some(offer) = place.offer {
+            held.entry(offer).or_default().push(place);
+        }
+    }
+    let (mut offers, mut entries, mut bookings, mut places) = (vec![], vec![], vec![], vec![]);
+    for (command, offer) in accepted {
+        let entry = known.entries.get(&offer.entry).ok_or(DbError::NotFound)?;
+        let reference = references.get(&offer.id).cloned().unwrap_or_default();
+        let given = held.remove(&offer.id).unwrap_or_default();
+        event.tell(Draft {
+            person: entry.person,
+            occasion: Occasion::Accepted,
+            subject: offer.id.0,
+            count: offer.reactivations,
+            facts: Facts {
+                entry: Some(entry.id.0),
+                offer: Some(offer.id.0),
+                party: Some(offer.party),
+                labels: labels(&given),
+                reference: Some(reference.clone()),
+                ..Facts::default()
+            },
+        });
+        for place in given {
+            let id = BookingId(event.entropy().id());
+            bookings.push(NewBooking {
+                id,
+                place: place.id,
+                person: entry.person,
+                offer: Some(offer.id),
+                entry: Some(entry.id),
+                reference: reference.clone(),
+                source: BookingSource::Offer,
+                actor: command.actor,
+                reason: Reason::Accepted,
+            });
+            places.push(PlaceMove::book(place, id, Some(entry.id), command.actor, Reason::Accepted));
+        }
+        offers.push(OfferMove::end(
+            offer,
+            OfferState::Accepted,
+            command.actor,
+            Act::Accepted,
+            Reason::Accepted,
+        ));
+        entries.push(EntryMove {
+            after: Entry { state: EntryState::Accepted, silent_offers: 0, ..entry.clone() },
+            before: entry.clone(),
+            actor: command.actor,
+            act: Act::Accepted,
+            reason: Reason::Accepted,
+            note: None,
+            policy_version: Some(offer.policy_version),
+        });
+    }
+    event.make_bookings(&bookings).await?;
+    event.move_offers(&offers).await?;
+    event.move_entries(&entries).await?;
+    event.move_places(&places).await
+}
+
+async fn decline(event: &mut LockedEvent, commands: &[Decline]) -> Result<Vec<DeclineOutcome>, DbError> {
+    let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
+    let known = read(event, &ids).await?;
+    let mut versions: Vec<i32> = known.offers.values().map(|offer| offer.policy_version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let policies = event.policy_versions(&versions).await?;
+    let now = event.now();
+    let mut endings: Vec<Ending> = Vec::new();
+    let mut outcomes = Vec::with_capacity(commands.len());
+    for command in commands {
+        let Some(offer) = known.offers.get(&command.offer) else {
+            outcomes.push(DeclineOutcome::Unknown);
+            continue;
+        };
+        let again = endings.iter().any(|earlier| earlier.offer.id == offer.id);
+        outcomes.push(if offer.person != command.person {
+            DeclineOutcome::NotYours
+        } else if again {
+            DeclineOutcome::AlreadyDeclined
+        } else {
+            match offer.after(OfferAct::Decline, now) {
+                Ok(to) => {
+                    let policy = policies
+                        .iter()
+                        .find(|policy| policy.version == offer.policy_version)
+                        .ok_or(DbError::NotFound)?;
+                    let entry = known.entries.get(&offer.entry).ok_or(DbError::NotFound)?;
+                    let back = Return::after(policy.after_decline, EntryState::Declined);
+                    let mut after = moved_back(entry, back);
+                    after.silent_offers = 0;
+                    after.declined_at = Some(now);
+                    let state = after.state;
+                    endings.push(Ending {
+                        offer: offer.clone(),
+                        to,
+                        entry: entry.clone(),
+                        after,
+                        to_end: back.to_end,
+                        actor: command.actor,
+                        act: Act::Declined,
+                        reason: Reason::Declined,
+                        note: None,
+                        tell: Some(Occasion::Declined),
+                    });
+                    DeclineOutcome::Declined { entry: state }
+                }
+                Err(Refusal::Already(OfferState::Declined)) => DeclineOutcome::AlreadyDeclined,
+                Err(Refusal::Already(OfferState::Accepted)) => DeclineOutcome::Accepted,
+                Err(Refusal::Already(OfferState::Revoked)) => DeclineOutcome::Revoked,
+                Err(
+                    Refusal::BeingConfirmed
+                    | Refusal::Already(OfferState::Accepting | OfferState::Conflicted),
+                ) => DeclineOutcome::BeingConfirmed,
+                Err(Refusal::Late | Refusal::NotDue | Refusal::NotAHold | Refusal::Already(_)) => {
+                    DeclineOutcome::Expired
+                }
+            }
+        });
+    }
+    if outcomes.contains(&DeclineOutcome::Expired) {
+        event.want_pass();
+    }
+    end_offers(event, endings).await?;
+    event.nothing_to_write();
+    Ok(outcomes)
+}

@@ -1,0 +1,287 @@
+//! Booking without an offer, by customers and staff, and cancelling: a cancelled booking frees its place once.
+
+use super::Waitlist;
+use super::answer::{Accept, AcceptOutcome};
+use super::ending::labels;
+use super::join::free_for_all;
+use crate::db::bookings::NewBooking;
+use crate::db::entries::EntryMove;
+use crate::db::messages::Draft;
+use crate::db::places::{NewRelease, PlaceMove};
+use crate::db::{DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor, Record, Subject};
+use crate::domain::booking::{BookingSource, BookingState, reference};
+use crate::domain::entry::{Entry, EntryState};
+use crate::domain::event::EventState;
+use crate::domain::ids::{BookingId, EventId, OfferId, PersonId};
+use crate::domain::message::{Facts, Occasion};
+use crate::domain::place::PlaceState;
+use crate::domain::reason::{Reason, StaffReason};
+
+/// Somebody books without an offer.
+#[derive(Clone, Debug)]
+pub struct Book {
+    /// For whom.
+    pub person: PersonId,
+    /// How many places.
+    pub party: i32,
+    /// Who acts: the person, or staff for them.
+    pub actor: Actor,
+    /// Why: staff's reason, or that the customer booked directly.
+    pub reason: StaffReason,
+    /// A manager takes places that are reserved for the waitlist.
+    pub override_reservation: bool,
+    /// Names the act, so that a form sent twice, or a commit whose fate was unknown, books once.
+    pub once: uuid::Uuid,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BookOutcome {
+    /// The places are theirs.
+    Booked {
+        /// What they quote.
+        reference: String,
+        /// How many places.
+        party: i32,
+    },
+    /// They have a live offer: it was accepted instead, or is to be.
+    HasOffer(OfferId),
+    /// Places are open, but held for the waitlist.
+    HeldForWaitlist,
+    /// So many places are open: fewer than wanted.
+    TooFew(i64),
+    /// The event is not public, cancelled, over, or has started.
+    NotOnSale,
+    /// Not between 1 and the largest party.
+    BadParty(i32),
+}
+
+/// What came of cancelling a booking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// Its place is free; with `retired`, it left the event instead.
+    Cancelled {
+        /// Whether the place was to leave when free.
+        retired: bool,
+    },
+    /// Somebody cancelled it before: when, and who of the staff, if it was staff.
+    Already {
+        /// When.
+        at: chrono::DateTime<chrono::Utc>,
+        /// Who.
+        by: Option<crate::domain::ids::StaffId>,
+    },
+    /// The booking is somebody else's.
+    NotYours,
+}
+
+impl Waitlist {
+    /// Books places that are free for everybody. Whoever has a live offer takes it by booking (staff), or is sent to
+    /// it (customers); a live entry is taken along.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn book(&self, event: EventId, command: &Book) -> Result<BookOutcome, DbError> {
+        let outcome = self.decide(event, async |event| book(event, command).await).await?;
+        match outcome {
+            // Staff who book for somebody with a live offer accept it on their behalf.
+            BookOutcome::HasOffer(offer) if command.actor.staff().is_some() => {
+                let accept = Accept { offer, person: command.person, actor: command.actor };
+                match self.accept(event, &[accept]).await?.pop() {
+                    Some(
+                        AcceptOutcome::Accepted { reference, party }
+                        | AcceptOutcome::AlreadyAccepted { reference, party },
+                    ) => Ok(BookOutcome::Booked { reference, party }),
+                    _ => Ok(BookOutcome::HasOffer(offer)),
+                }
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Cancels a booking: its place becomes free once, and a pass is asked for. Its offer and entry stay accepted.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when this event has no such booking, or what the database says.
+    pub async fn cancel_booking(
+        &self,
+        event: EventId,
+        booking: BookingId,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<CancelOutcome, DbError> {
+        self.decide(event, async |event| cancel(event, booking, actor, reason).await).await
+    }
+}
+
+async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, DbError> {
+    if let Some(facts) = event.told(Occasion::Accepted, command.once).await? {
+        event.nothing_to_write();
+        return Ok(BookOutcome::Booked {
+            reference: facts.reference.unwrap_or_default(),
+            party: facts.party.unwrap_or(command.party),
+        });
+    }
+    let policy = event.policy().await?;
+    let row = event.event();
+    if row.state != EventState::Published || (row.started(event.now()) && command.actor.staff().is_none()) {
+        event.nothing_to_write();
+        return Ok(BookOutcome::NotOnSale);
+    }
+    if command.party < 1 || command.party > policy.largest_party() {
+        event.nothing_to_write();
+        return Ok(BookOutcome::BadParty(policy.largest_party()));
+    }
+    let live = event.live_entries_of(&[command.person]).await?.pop();
+    if let Some(entry) = live.as_ref().filter(|entry| entry.state == EntryState::Offered)
+        && let Some(offer) = event.live_offers_of(&[entry.id]).await?.pop()
+        && event.now() < offer.expires_at
+    {
+        event.nothing_to_write();
+        return Ok(BookOutcome::HasOffer(offer.id));
+    }
+    let open = event.place_counts().await?.open;
+    if open < i64::from(command.party) {
+        event.nothing_to_write();
+        return Ok(BookOutcome::TooFew(open));
+    }
+    if !free_for_all(event).await? {
+        if !command.override_reservation {
+            event.nothing_to_write();
+            return Ok(BookOutcome::HeldForWaitlist);
+        }
+        let record = Record::new(
+            event.now(),
+            command.actor,
+            Act::Overridden,
+            Subject::Event(event.id()),
+            command.reason.reason,
+        )
+        .noted(&command.reason);
+        event.record(record);
+    }
+    let reference = reference(event.entropy().bytes());
+    take_open(event, command, live.filter(|entry| entry.state != EntryState::Offered), &reference).await?;
+    Ok(BookOutcome::Booked { reference, party: command.party })
+}
+
+async fn take_open(
+    event: &mut LockedEvent,
+    command: &Book,
+    live: Option<Entry>,
+    reference: &str,
+) -> Result<(), DbError> {
+    let places = event.open_places(command.party.into()).await?;
+    let entry = live.as_ref().map(|entry| entry.id);
+    event.tell(Draft {
+        person: command.person,
+        occasion: Occasion::Accepted,
+        subject: command.once,
+        count: 0,
+        facts: Facts {
+            party: Some(command.party),
+            labels: labels(&places),
+            reference: Some(reference.to_owned()),
+            entry: entry.map(|id| id.0),
+            ..Facts::default()
+        },
+    });
+    let source = if command.actor.staff().is_some() { BookingSource::Staff } else { BookingSource::Customer };
+    let (mut bookings, mut moves) = (Vec::new(), Vec::new());
+    for place in places {
+        let id = BookingId(event.entropy().id());
+        bookings.push(NewBooking {
+            id,
+            place: place.id,
+            person: command.person,
+            offer: None,
+            entry,
+            reference: reference.to_owned(),
+            source,
+            actor: command.actor,
+            reason: command.reason.reason,
+        });
+        moves.push(PlaceMove::book(place, id, entry, command.actor, command.reason.reason));
+    }
+    event.make_bookings(&bookings).await?;
+    event.move_places(&moves).await?;
+    if let Some(before) = live {
+        // An unconfirmed entry whose person has a booking is vouched for by whoever booked.
+        let vouched = before.vouched || before.confirmed_at.is_none();
+        event
+            .move_entries(&[EntryMove {
+                after: Entry { state: EntryState::Accepted, lapses_at: None, vouched, ..before.clone() },
+                before,
+                actor: command.actor,
+                act: Act::Accepted,
+                reason: command.reason.reason,
+                note: None,
+                policy_version: None,
+            }])
+            .await?;
+    }
+    event.want_pass();
+    Ok(())
+}
+
+async fn cancel(
+    event: &mut LockedEvent,
+    id: BookingId,
+    actor: Actor,
+    reason: &StaffReason,
+) -> Result<CancelOutcome, DbError> {
+    let booking = event.booking(id).await?;
+    if let Actor::Person(person) = actor
+        && booking.person != person
+    {
+        event.nothing_to_write();
+        return Ok(CancelOutcome::NotYours);
+    }
+    if booking.state == BookingState::Cancelled {
+        let by = event.who_cancelled(id).await?;
+        event.nothing_to_write();
+        return Ok(CancelOutcome::Already { at: booking.cancelled_at.unwrap_or(event.now()), by });
+    }
+    let place = event.places(&[booking.place]).await?.pop().ok_or(DbError::NotFound)?;
+    let retired = place.when_free() == PlaceState::Retired;
+    let label = place.label.clone();
+    event.tell(Draft {
+        person: booking.person,
+        occasion: Occasion::BookingCancelled,
+        subject: booking.id.0,
+        count: 0,
+        facts: Facts {
+            party: Some(1),
+            labels: label.into_iter().collect(),
+            reference: Some(booking.reference.clone()),
+            reason: Some(reason.reason.as_str().to_owned()),
+            ..Facts::default()
+        },
+    });
+    event.cancel_bookings(std::slice::from_ref(&booking), actor, reason).await?;
+    if !retired {
+        let release = NewRelease {
+            source: "booking",
+            source_id: booking.id.to_string(),
+            reason: reason.reason,
+            places: vec![place.id],
+        };
+        event.add_releases(&[release], actor).await?;
+    }
+    event.move_places(&[PlaceMove::free(place, None, actor, reason.reason)]).await?;
+    event.want_pass();
+    Ok(CancelOutcome::Cancelled { retired })
+}
+
+/// The reason under which a customer books directly.
+#[must_use]
+pub fn booked_directly() -> StaffReason {
+    StaffReason { reason: Reason::BookedDirectly, note: None }
+}
+
+/// The reason under which a customer cancels.
+#[must_use]
+pub fn cancelled_by_customer() -> StaffReason {
+    StaffReason { reason: Reason::Cancelled, note: None }
+}

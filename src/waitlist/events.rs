@@ -1,0 +1,385 @@
+//! An event's life: published, changed, cancelled, un-cancelled, over; and its rule.
+
+use super::Waitlist;
+use super::lists::revoke_pending;
+use super::pass::CHUNK;
+use crate::db::entries::EntryMove;
+use crate::db::events::{EventSettings, NewEvent};
+use crate::db::messages::Draft;
+use crate::db::offers::OfferMove;
+use crate::db::{DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor, Record, Subject};
+use crate::domain::entry::{Entry, EntryState};
+use crate::domain::event::EventState;
+use crate::domain::ids::{EventId, StaffId};
+use crate::domain::message::{Facts, Occasion};
+use crate::domain::offer::OfferState;
+use crate::domain::policy::{Policy, PolicyError};
+use crate::domain::reason::{Reason, StaffReason};
+
+/// What came of creating an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateOutcome {
+    /// A draft.
+    Created(EventId),
+    /// Another event has this address.
+    SlugTaken,
+}
+
+/// What came of changing an event's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventOutcome {
+    /// As asked.
+    Done {
+        /// Offers that were taken back.
+        revoked: usize,
+        /// Entries that were closed, or reopened.
+        entries: usize,
+    },
+    /// It was so before.
+    Already,
+    /// From this state that cannot be done.
+    NotFrom(EventState),
+}
+
+/// What came of saving a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaveOutcome {
+    /// Saved; so many deadlines were moved because the start came nearer.
+    Saved {
+        /// How many.
+        deadlines_moved: usize,
+    },
+    /// Somebody saved the same form meanwhile: nothing was changed.
+    Conflict,
+    /// A setting is out of its bounds.
+    Refused(PolicyError),
+    /// The event was cancelled or is over.
+    NotFrom(EventState),
+}
+
+impl Waitlist {
+    /// Makes a draft event.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn create_event(
+        &self,
+        new: &NewEvent,
+        policy: &Policy,
+        made_by: Option<StaffId>,
+    ) -> Result<CreateOutcome, DbError> {
+        match self.db.add_event(new, policy, made_by).await {
+            Ok(id) => Ok(CreateOutcome::Created(id)),
+            Err(DbError::Constraint(name)) if name == "events_slug_key" => Ok(CreateOutcome::SlugTaken),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a draft public.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn publish(
+        &self,
+        event: EventId,
+        actor: Actor,
+        reason: Reason,
+    ) -> Result<EventOutcome, DbError> {
+        self.decide(event, async |event| match event.event().state {
+            EventState::Draft => {
+                set_state(event, EventState::Published, Act::Published, actor, reason, None).await?;
+                Ok(EventOutcome::Done { revoked: 0, entries: 0 })
+            }
+            EventState::Published => {
+                event.nothing_to_write();
+                Ok(EventOutcome::Already)
+            }
+            from => {
+                event.nothing_to_write();
+                Ok(EventOutcome::NotFrom(from))
+            }
+        })
+        .await
+    }
+
+    /// Saves an event's settings. An earlier start moves later deadlines to it and tells their people.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn save_settings(
+        &self,
+        event: EventId,
+        settings: &EventSettings,
+        form_version: i32,
+        actor: Actor,
+    ) -> Result<SaveOutcome, DbError> {
+        self.decide(event, async |event| {
+            if matches!(event.event().state, EventState::Cancelled | EventState::Over) {
+                event.nothing_to_write();
+                return Ok(SaveOutcome::NotFrom(event.event().state));
+            }
+            if event.event().form_version != form_version {
+                event.nothing_to_write();
+                return Ok(SaveOutcome::Conflict);
+            }
+            event.set_settings(settings).await?;
+            let record = Record::new(
+                event.now(),
+                actor,
+                Act::Changed,
+                Subject::Event(event.id()),
+                Reason::EventChanged,
+            );
+            event.record(record);
+            let deadlines_moved = clamp_deadlines(event, actor).await?;
+            event.want_pass();
+            Ok(SaveOutcome::Saved { deadlines_moved })
+        })
+        .await
+    }
+
+    /// Puts a new version of the rule in force; offers already made keep theirs.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn change_policy(
+        &self,
+        event: EventId,
+        policy: &Policy,
+        form_version: i32,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<SaveOutcome, DbError> {
+        if let Err(error) = policy.check() {
+            return Ok(SaveOutcome::Refused(error));
+        }
+        self.decide(event, async |event| {
+            if event.event().form_version != form_version {
+                event.nothing_to_write();
+                return Ok(SaveOutcome::Conflict);
+            }
+            event.change_policy(policy.clone(), actor, reason).await?;
+            event.touch_form().await?;
+            event.want_pass();
+            Ok(SaveOutcome::Saved { deadlines_moved: 0 })
+        })
+        .await
+    }
+
+    /// Cancels an event: its pending offers are revoked, everybody live is closed, and all are told.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn cancel_event(
+        &self,
+        event: EventId,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<EventOutcome, DbError> {
+        let (mut revoked, mut entries, mut changed) = (0, 0, false);
+        loop {
+            let step = self
+                .decide(event, async |event| {
+                    match event.event().state {
+                        EventState::Draft | EventState::Published | EventState::Cancelled => {}
+                        EventState::Over => {
+                            event.nothing_to_write();
+                            return Ok(Err(EventState::Over));
+                        }
+                    }
+                    let first = event.event().state != EventState::Cancelled;
+                    let note = reason.note.clone();
+                    let (offers, closed) =
+                        end(event, EventState::Cancelled, actor, Reason::EventCancelled, note).await?;
+                    event.nothing_to_write();
+                    Ok(Ok((first, offers, closed)))
+                })
+                .await?;
+            match step {
+                Err(from) => return Ok(EventOutcome::NotFrom(from)),
+                Ok((first, offers, closed)) => {
+                    changed |= first;
+                    revoked += offers;
+                    entries += closed;
+                    if offers < CHUNK && closed < CHUNK {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(if changed || entries > 0 {
+            EventOutcome::Done { revoked, entries }
+        } else {
+            EventOutcome::Already
+        })
+    }
+
+    /// A cancelled event takes place after all: what cancelling closed is reopened at its old rank.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn restore_event(
+        &self,
+        event: EventId,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<EventOutcome, DbError> {
+        let mut entries = 0;
+        loop {
+            let step = self
+                .decide(event, async |event| {
+                    let from = event.event().state;
+                    if from == EventState::Cancelled {
+                        let note = reason.note.clone();
+                        set_state(event, EventState::Published, Act::Reopened, actor, reason.reason, note)
+                            .await?;
+                    } else if from != EventState::Published {
+                        event.nothing_to_write();
+                        return Ok(Err(from));
+                    }
+                    let reopened = reopen(event, actor).await?;
+                    event.nothing_to_write();
+                    Ok(Ok((from == EventState::Cancelled, reopened)))
+                })
+                .await?;
+            match step {
+                Err(from) => return Ok(EventOutcome::NotFrom(from)),
+                Ok((false, 0)) if entries == 0 => return Ok(EventOutcome::Already),
+                Ok((_, reopened)) => {
+                    entries += reopened;
+                    if reopened < CHUNK {
+                        return Ok(EventOutcome::Done { revoked: 0, entries });
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn set_state(
+    event: &mut LockedEvent,
+    to: EventState,
+    act: Act,
+    actor: Actor,
+    reason: Reason,
+    note: Option<String>,
+) -> Result<(), DbError> {
+    let from = event.event().state;
+    event.set_event_state(to).await?;
+    let mut record = Record::new(event.now(), actor, act, Subject::Event(event.id()), reason)
+        .states(Some(from.as_str()), Some(to.as_str()));
+    record.note = note;
+    event.record(record);
+    event.want_pass();
+    Ok(())
+}
+
+/// Ends an event as `to`, a chunk of offers and entries at a time: returns how many of each.
+pub(super) async fn end(
+    event: &mut LockedEvent,
+    to: EventState,
+    actor: Actor,
+    reason: Reason,
+    note: Option<String>,
+) -> Result<(usize, usize), DbError> {
+    if event.event().state != to {
+        set_state(event, to, Act::Closed, actor, reason, note).await?;
+    }
+    let revoked = revoke_pending(event, actor, reason, None).await?;
+    if revoked == CHUNK {
+        return Ok((revoked, 0));
+    }
+    let live = event.live_entries(i64::try_from(CHUNK).unwrap_or(i64::MAX)).await?;
+    let mut moves = Vec::with_capacity(live.len());
+    // An offer that the booking service is confirming is closed after its outcome.
+    for before in live.into_iter().filter(|entry| entry.state != EntryState::Offered) {
+        if to == EventState::Cancelled && before.state == EntryState::Waiting {
+            event.tell(Draft {
+                person: before.person,
+                occasion: Occasion::EventCancelled,
+                subject: before.id.0,
+                // An event may be cancelled, restored and cancelled again: each time is told once.
+                count: event.event().form_version,
+                facts: Facts { entry: Some(before.id.0), party: Some(before.party), ..Facts::default() },
+            });
+        }
+        moves.push(EntryMove {
+            after: Entry { state: EntryState::Closed, lapses_at: None, ..before.clone() },
+            before,
+            actor,
+            act: Act::Closed,
+            reason,
+            note: None,
+            policy_version: None,
+        });
+    }
+    event.move_entries(&moves).await?;
+    Ok((revoked, moves.len()))
+}
+
+/// Reopens up to a chunk of what cancelling closed. Somebody who joined again meanwhile keeps the newer entry only
+/// if it is live; their closed one stays closed.
+async fn reopen(event: &mut LockedEvent, actor: Actor) -> Result<usize, DbError> {
+    let closed = event.closed_entries(i64::try_from(CHUNK).unwrap_or(i64::MAX)).await?;
+    let now = event.now();
+    let moves: Vec<EntryMove> = closed
+        .into_iter()
+        .map(|(before, was)| EntryMove {
+            after: Entry {
+                state: was,
+                lapses_at: (was == EntryState::Unconfirmed).then(|| now + super::join::CONFIRM_WITHIN),
+                ..before.clone()
+            },
+            before,
+            actor,
+            act: Act::Reopened,
+            reason: Reason::EventRestored,
+            note: None,
+            policy_version: None,
+        })
+        .collect();
+    event.move_entries(&moves).await?;
+    if !moves.is_empty() {
+        event.touch_form().await?;
+        event.want_pass();
+    }
+    Ok(moves.len())
+}
+
+/// A deadline never lies after the start: those that now do move to it, and their people are told.
+async fn clamp_deadlines(event: &mut LockedEvent, actor: Actor) -> Result<usize, DbError> {
+    let Some(start) = event.event().starts_at else { return Ok(0) };
+    let pending = event.pending_offers(i64::from(i32::MAX)).await?;
+    // A start in the past would give a deadline before the offer was made: such offers end at once instead.
+    let late: Vec<_> = pending.into_iter().filter(|offer| offer.expires_at > start).collect();
+    let (over, moved): (Vec<_>, Vec<_>) = late.into_iter().partition(|offer| start <= offer.made_at);
+    for offer in &moved {
+        event.tell(Draft {
+            person: offer.person,
+            occasion: Occasion::StartMoved,
+            subject: offer.id.0,
+            count: event.event().form_version,
+            facts: Facts {
+                entry: Some(offer.entry.0),
+                offer: Some(offer.id.0),
+                party: Some(offer.party),
+                expires_at: Some(start),
+                reactivations: Some(offer.reactivations),
+                ..Facts::default()
+            },
+        });
+    }
+    let moves: Vec<OfferMove> = moved
+        .iter()
+        .map(|offer| OfferMove {
+            expires_at: start,
+            ..OfferMove::end(offer, OfferState::Pending, actor, Act::DeadlineMoved, Reason::StartMoved)
+        })
+        .collect();
+    event.move_offers(&moves).await?;
+    if !over.is_empty() {
+        super::lists::revoke(event, over, actor, Reason::StartMoved, Some(Occasion::Revoked)).await?;
+    }
+    Ok(moves.len())
+}

@@ -1,0 +1,295 @@
+//! Joining the list, and confirming by a six-digit code.
+
+use chrono::Duration;
+
+use super::Waitlist;
+use crate::db::entries::{EntryMove, NewEntry};
+use crate::db::messages::Draft;
+use crate::db::{DbError, LockedEvent};
+use crate::domain::audit::{Act, Actor};
+use crate::domain::contact::{EmailAddress, PersonName};
+use crate::domain::entry::{Entry, EntrySource, EntryState};
+use crate::domain::event::{EventState, ListState};
+use crate::domain::ids::{CodeId, EntryId, EventId, PersonId};
+use crate::domain::message::{Facts, Occasion};
+use crate::domain::policy::Fit;
+use crate::domain::reason::Reason;
+
+/// An entry that is not confirmed within this time lapses.
+pub const CONFIRM_WITHIN: Duration = Duration::hours(24);
+
+/// Somebody wants to be on the list.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// What they want to be called.
+    pub name: PersonName,
+    /// Their address.
+    pub email: EmailAddress,
+    /// How many places, all or none.
+    pub party: i32,
+    /// How they come to be on it.
+    pub as_whom: JoinAs,
+}
+
+/// Who says that the address is theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinAs {
+    /// Nobody yet: a code decides.
+    Visitor,
+    /// The device is signed in as this person.
+    SignedIn(PersonId),
+    /// Staff answer for the contact.
+    Vouched(Actor),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JoinOutcome {
+    /// On the list; `Unconfirmed` until a code is entered.
+    Joined(Entry),
+    /// They were on the list before: the same entry.
+    Already(Entry),
+    /// The list takes nobody new.
+    Frozen,
+    /// The list is closed.
+    Closed,
+    /// As many are on the list as it may have.
+    ListFull,
+    /// Larger than the rule lets join; this is the largest.
+    PartyTooLarge(i32),
+    /// Places are free for everybody: book instead.
+    PlacesFree,
+    /// The event is not public, cancelled, over, or has started.
+    NotOnSale,
+}
+
+/// What came of entering a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeOutcome {
+    /// Right: the device is this person's now.
+    Right {
+        /// Who.
+        person: PersonId,
+        /// Their entry on the event for which the code was asked, if it was for one.
+        entry: Option<EntryId>,
+    },
+    /// Wrong; so many tries are left.
+    Wrong {
+        /// How many.
+        tries_left: i32,
+    },
+    /// Used, too old, or guessed too often: ask for a new one.
+    Spent,
+}
+
+impl Waitlist {
+    /// Puts people on an event's list, in this order, and answers each.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn join(&self, event: EventId, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
+        self.decide(event, async |event| join(event, commands).await).await
+    }
+
+    /// Sends a code to a person's address.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn send_code(&self, person: PersonId, event: Option<EventId>) -> Result<CodeId, DbError> {
+        let person = self.db.person(person).await?;
+        self.db.make_code(&person, event).await
+    }
+
+    /// Compares what was typed; the right digits confirm the contact, and the entry for which the code was asked.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is no such code, or what the database says.
+    pub async fn enter_code(&self, id: CodeId, typed: &str) -> Result<CodeOutcome, DbError> {
+        let code = self.db.code(id).await?;
+        // The guess is counted before it is compared: guessing in parallel gains nothing.
+        if !self.db.try_code(id).await? {
+            return Ok(CodeOutcome::Spent);
+        }
+        let digits: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
+        if !self.secret.code_matches(id, &digits) {
+            let tries_left = (crate::db::persons::CODE_TRIES - code.tries - 1).max(0);
+            return Ok(if tries_left == 0 { CodeOutcome::Spent } else { CodeOutcome::Wrong { tries_left } });
+        }
+        if !self.db.use_code(id).await? {
+            return Ok(CodeOutcome::Spent);
+        }
+        let entry = match code.event {
+            Some(event) => self.confirm(event, code.person).await?,
+            None => None,
+        };
+        Ok(CodeOutcome::Right { person: code.person, entry })
+    }
+
+    /// Confirms a person's entry on an event: from now on it is in the line.
+    async fn confirm(&self, event: EventId, person: PersonId) -> Result<Option<EntryId>, DbError> {
+        self.decide(event, async |event| {
+            let Some(before) = event.live_entries_of(&[person]).await?.pop() else {
+                event.nothing_to_write();
+                return Ok(None);
+            };
+            let id = before.id;
+            if before.confirmed_at.is_some() {
+                event.nothing_to_write();
+                return Ok(Some(id));
+            }
+            let mut after =
+                Entry { confirmed_at: Some(event.now()), contact_problem: false, ..before.clone() };
+            if before.state == EntryState::Unconfirmed {
+                after.state = EntryState::Waiting;
+                after.lapses_at = None;
+                event.tell(joined(&after));
+                event.want_pass();
+            }
+            event
+                .move_entries(&[EntryMove {
+                    before,
+                    after,
+                    actor: Actor::Person(person),
+                    act: Act::Confirmed,
+                    reason: Reason::Confirmed,
+                    note: None,
+                    policy_version: None,
+                }])
+                .await?;
+            Ok(Some(id))
+        })
+        .await
+    }
+}
+
+fn joined(entry: &Entry) -> Draft {
+    Draft {
+        person: entry.person,
+        occasion: Occasion::Joined,
+        subject: entry.id.0,
+        count: 0,
+        facts: Facts { entry: Some(entry.id.0), party: Some(entry.party), ..Facts::default() },
+    }
+}
+
+/// Why nobody can join now, whoever asks.
+async fn hindrance(event: &mut LockedEvent, staff: bool) -> Result<Option<JoinOutcome>, DbError> {
+    let row = event.event();
+    if row.state != EventState::Published || row.started(event.now()) {
+        return Ok(Some(JoinOutcome::NotOnSale));
+    }
+    match row.list {
+        ListState::Open => {}
+        ListState::Frozen => return Ok(Some(JoinOutcome::Frozen)),
+        ListState::Closed => return Ok(Some(JoinOutcome::Closed)),
+    }
+    if !staff && free_for_all(event).await? {
+        return Ok(Some(JoinOutcome::PlacesFree));
+    }
+    Ok(None)
+}
+
+/// Whether open places may be booked by everybody: none of them is reserved for the list.
+pub(super) async fn free_for_all(event: &mut LockedEvent) -> Result<bool, DbError> {
+    let open = event.place_counts().await?.open;
+    if open == 0 {
+        return Ok(false);
+    }
+    let policy = event.policy().await?;
+    if policy.window.is_none() || event.event().list == ListState::Closed {
+        return Ok(true);
+    }
+    Ok(!event.somebody_could_take(open, policy.fit == Fit::Strict).await?)
+}
+
+async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
+    let staff = commands.iter().all(|command| matches!(command.as_whom, JoinAs::Vouched(_)));
+    if let Some(outcome) = hindrance(event, staff).await? {
+        // Whoever is on the list already hears so, whatever the list's state.
+        return already_or(event, commands, outcome).await;
+    }
+    let policy = event.policy().await?;
+    let mut free = match policy.list_cap {
+        Some(cap) => i64::from(cap) - event.live_count().await?,
+        None => i64::MAX,
+    };
+    let who: Vec<(PersonName, EmailAddress)> =
+        commands.iter().map(|command| (command.name.clone(), command.email.clone())).collect();
+    let persons = event.persons_with(&who).await?;
+    let live = event.live_entries_of(&persons.iter().map(|person| person.id).collect::<Vec<_>>()).await?;
+    let mut new: Vec<NewEntry> = Vec::new();
+    let mut outcomes: Vec<Result<JoinOutcome, PersonId>> = Vec::with_capacity(commands.len());
+    for (command, person) in commands.iter().zip(&persons) {
+        if let Some(entry) = live.iter().find(|entry| entry.person == person.id) {
+            outcomes.push(Ok(JoinOutcome::Already(entry.clone())));
+        } else if new.iter().any(|entry| entry.person == person.id) {
+            outcomes.push(Err(person.id));
+        } else if command.party < 1 || command.party > policy.largest_party() {
+            outcomes.push(Ok(JoinOutcome::PartyTooLarge(policy.largest_party())));
+        } else if free == 0 {
+            outcomes.push(Ok(JoinOutcome::ListFull));
+        } else {
+            free -= 1;
+            new.push(new_entry(event, command, person.id));
+            outcomes.push(Err(person.id));
+        }
+    }
+    let added = event.add_entries(&new).await?;
+    for entry in added.iter().filter(|entry| entry.state == EntryState::Waiting) {
+        event.tell(joined(entry));
+        event.want_pass();
+    }
+    outcomes
+        .into_iter()
+        .map(|outcome| match outcome {
+            Ok(outcome) => Ok(outcome),
+            Err(person) => added
+                .iter()
+                .find(|entry| entry.person == person)
+                .map(|entry| JoinOutcome::Joined(entry.clone()))
+                .ok_or(DbError::NotFound),
+        })
+        .collect()
+}
+
+fn new_entry(event: &LockedEvent, command: &Join, person: PersonId) -> NewEntry {
+    let confirmed = match command.as_whom {
+        JoinAs::SignedIn(signed_in) => signed_in == person,
+        JoinAs::Visitor | JoinAs::Vouched(_) => false,
+    };
+    let (actor, vouched) = match command.as_whom {
+        JoinAs::Vouched(actor) => (actor, true),
+        JoinAs::SignedIn(_) | JoinAs::Visitor => (Actor::Person(person), false),
+    };
+    NewEntry {
+        id: EntryId(event.entropy().id()),
+        person,
+        state: if confirmed || vouched { EntryState::Waiting } else { EntryState::Unconfirmed },
+        party: command.party,
+        source: if vouched { EntrySource::Staff } else { EntrySource::Customer },
+        confirmed_at: confirmed.then(|| event.now()),
+        vouched,
+        lapses_at: (!confirmed && !vouched).then(|| event.now() + CONFIRM_WITHIN),
+        actor,
+        reason: if vouched { Reason::VouchedFor } else { Reason::Joined },
+    }
+}
+
+async fn already_or(
+    event: &mut LockedEvent,
+    commands: &[Join],
+    outcome: JoinOutcome,
+) -> Result<Vec<JoinOutcome>, DbError> {
+    let emails: Vec<&EmailAddress> = commands.iter().map(|command| &command.email).collect();
+    let known = event.live_entries_by_email(&emails).await?;
+    event.nothing_to_write();
+    Ok(commands
+        .iter()
+        .map(|command| {
+            known
+                .iter()
+                .find(|(canonical, _)| canonical == command.email.canonical())
+                .map_or_else(|| outcome.clone(), |(_, entry)| JoinOutcome::Already(entry.clone()))
+        })
+        .collect())
+}

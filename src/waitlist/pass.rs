@@ -1,0 +1,301 @@
+//! A pass: end what is due, count, choose by pure code, offer; all under one lock and as sets.
+
+use chrono::Duration;
+
+use super::Waitlist;
+use super::ending::{Ending, end_offers, labels};
+use crate::db::entries::EntryMove;
+use crate::db::messages::Draft;
+use crate::db::offers::NewOffer;
+use crate::db::places::{Place, PlaceMove};
+use crate::db::{DbError, LockedEvent};
+use crate::domain::allocation::{self, Allocation, Candidate, OpenPlace, PassOutcome};
+use crate::domain::audit::{Act, Actor};
+use crate::domain::entry::{Entry, EntryState, PausedBy, Return};
+use crate::domain::event::{EventState, ListState};
+use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
+use crate::domain::message::{Facts, Occasion};
+use crate::domain::offer::{Offer, OfferState};
+use crate::domain::policy::Policy;
+use crate::domain::reason::Reason;
+use crate::domain::secret::{Secret, token_hash};
+
+/// The most that one pass offers, ends or closes, so that a lock is held for less than a second; what is left is
+/// asked for again.
+pub const CHUNK: usize = 1_000;
+
+/// An event is over a day after its start: what still waits is closed then.
+pub const OVER_AFTER: Duration = Duration::days(1);
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassReport {
+    /// How it ended.
+    pub outcome: PassOutcome,
+    /// How many offers it made.
+    pub offered: usize,
+    /// How many offers it ended because they were due.
+    pub ended: usize,
+}
+
+impl Waitlist {
+    /// Runs one pass of one event.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn run_pass(&self, event: EventId) -> Result<PassReport, DbError> {
+        self.decide(event, async |event| pass(event, &self.secret).await).await
+    }
+}
+
+async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, DbError> {
+    event.answer_pass_request().await?;
+    super::lists::apply_schedule(event).await?;
+    close_when_over(event).await?;
+    let ended = end_due(event).await?;
+    let policy = event.policy().await?;
+
+    if let Some(outcome) = hindrance(event, &policy) {
+        event.add_pass(outcome, 0, ended, 0).await?;
+        return Ok(PassReport { outcome, offered: 0, ended });
+    }
+    let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+    let places = event.open_places(chunk).await?;
+    let room = if policy.batch_size == 0 {
+        CHUNK
+    } else {
+        let pending = event.pending_holds().await?;
+        usize::try_from(i64::from(policy.batch_size) - pending).unwrap_or(0).min(CHUNK)
+    };
+    let (entries, allocation) = choose(event, &policy, &places, room).await?;
+    let number = event.add_pass(allocation.outcome, allocation.chosen.len(), ended, places.len()).await?;
+    let offered = allocation.chosen.len();
+    offer(event, secret, &policy, number, places, entries, &allocation).await?;
+    event.add_skips(number, &allocation.skips).await?;
+    if offered == CHUNK || ended >= CHUNK {
+        event.want_pass();
+    }
+    Ok(PassReport { outcome: allocation.outcome, offered, ended })
+}
+
+/// Why nothing is offered, whoever waits.
+fn hindrance(event: &LockedEvent, policy: &Policy) -> Option<PassOutcome> {
+    let row = event.event();
+    if row.state != EventState::Published {
+        Some(PassOutcome::NotPublished)
+    } else if row.started(event.now()) {
+        Some(PassOutcome::AfterStart)
+    } else if row.list == ListState::Closed {
+        Some(PassOutcome::Closed)
+    } else if row.importing_until.is_some_and(|until| event.now() < until) {
+        Some(PassOutcome::Importing)
+    } else if policy.window.is_none() {
+        Some(PassOutcome::Passive)
+    } else {
+        None
+    }
+}
+
+async fn choose(
+    event: &mut LockedEvent,
+    policy: &Policy,
+    places: &[Place],
+    room: usize,
+) -> Result<(Vec<Entry>, Allocation), DbError> {
+    let open: Vec<OpenPlace> =
+        places.iter().map(|place| OpenPlace { id: place.id, opened_at: place.opened_at }).collect();
+    let entries = match places.iter().map(|place| place.opened_at).max() {
+        Some(youngest) => {
+            let count = i64::try_from(open.len()).unwrap_or(i64::MAX);
+            // Even with no room the head is read, so that the outcome says whether anybody waits.
+            let room = i64::try_from(room.max(1)).unwrap_or(i64::MAX);
+            event.candidates(policy.fit, count, room, youngest).await?
+        }
+        None => vec![],
+    };
+    let candidates: Vec<Candidate> = entries
+        .iter()
+        .map(|entry| Candidate {
+            entry: entry.id,
+            person: entry.person,
+            key: entry.key,
+            party: entry.party,
+            declined_at: entry.declined_at,
+        })
+        .collect();
+    Ok((entries, allocation::allocate(&open, &candidates, policy.fit, room)))
+}
+
+async fn offer(
+    event: &mut LockedEvent,
+    secret: &Secret,
+    policy: &Policy,
+    number: i64,
+    places: Vec<Place>,
+    entries: Vec<Entry>,
+    allocation: &Allocation,
+) -> Result<(), DbError> {
+    let Some(window) = policy.window else { return Ok(()) };
+    let expires_at = Policy::deadline(window, event.now(), event.event().starts_at);
+    let mut places: std::collections::HashMap<PlaceId, Place> =
+        places.into_iter().map(|place| (place.id, place)).collect();
+    let mut entries: std::collections::HashMap<EntryId, Entry> =
+        entries.into_iter().map(|entry| (entry.id, entry)).collect();
+    let (mut new, mut holds, mut moves) = (Vec::new(), Vec::new(), Vec::new());
+    for chosen in &allocation.chosen {
+        let Some(entry) = entries.remove(&chosen.candidate.entry) else { continue };
+        let id = OfferId(event.entropy().id());
+        let given: Vec<Place> = chosen.places.iter().filter_map(|place| places.remove(place)).collect();
+        tell_of_offer(event, id, &entry, 0, expires_at, &given);
+        holds.extend(
+            given
+                .into_iter()
+                .map(|place| PlaceMove::hold(place, id, entry.id, Actor::System, Reason::FirstInOrder)),
+        );
+        new.push(NewOffer {
+            id,
+            entry: entry.id,
+            party: entry.party,
+            key: entry.key,
+            expires_at,
+            token_hash: token_hash(&secret.offer_token(id, 0)),
+        });
+        moves.push(EntryMove {
+            after: Entry { state: EntryState::Offered, ..entry.clone() },
+            before: entry,
+            actor: Actor::System,
+            act: Act::Offered,
+            reason: Reason::FirstInOrder,
+            note: None,
+            policy_version: Some(policy.version),
+        });
+    }
+    event.make_offers(&new, Some(number), policy.version, Actor::System, Reason::FirstInOrder, None).await?;
+    event.move_places(&holds).await?;
+    event.move_entries(&moves).await
+}
+
+/// The message of an offer made, or made again.
+pub(super) fn tell_of_offer(
+    event: &mut LockedEvent,
+    offer: OfferId,
+    entry: &Entry,
+    reactivations: i32,
+    expires_at: chrono::DateTime<chrono::Utc>,
+    places: &[Place],
+) {
+    event.tell(Draft {
+        person: entry.person,
+        occasion: Occasion::Offer,
+        subject: offer.0,
+        count: reactivations,
+        facts: Facts {
+            entry: Some(entry.id.0),
+            offer: Some(offer.0),
+            party: Some(entry.party),
+            labels: labels(places),
+            expires_at: Some(expires_at),
+            reactivations: Some(reactivations),
+            ..Facts::default()
+        },
+    });
+}
+
+/// Ends what is due: deadlines, unconfirmed entries, pauses, dates until which people wanted to wait.
+async fn end_due(event: &mut LockedEvent) -> Result<usize, DbError> {
+    let limit = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+    let now = event.now();
+    let due = event.offers_due(now, limit).await?;
+    expire(event, &due).await?;
+    let entries = event.due_entries(limit).await?;
+    let mut moves = Vec::with_capacity(entries.len());
+    for before in entries {
+        let mut after = before.clone();
+        let (act, reason) = if before.lapses_at.is_some_and(|at| at <= now) {
+            after.state = EntryState::Lapsed;
+            after.lapses_at = None;
+            (Act::Lapsed, Reason::NotConfirmed)
+        } else if before.paused_until.is_some_and(|at| at <= now) {
+            after.paused = None;
+            after.paused_until = None;
+            (Act::Resumed, Reason::Resumed)
+        } else {
+            after.until_passed = true;
+            (Act::Paused, Reason::UntilPassed)
+        };
+        moves.push(EntryMove {
+            before,
+            after,
+            actor: Actor::System,
+            act,
+            reason,
+            note: None,
+            policy_version: None,
+        });
+    }
+    event.move_entries(&moves).await?;
+    if moves.len() >= CHUNK {
+        event.want_pass();
+    }
+    Ok(due.len())
+}
+
+/// Offers whose deadline passed: each follows the version of the rule under which it was made.
+async fn expire(event: &mut LockedEvent, due: &[Offer]) -> Result<(), DbError> {
+    if due.is_empty() {
+        return Ok(());
+    }
+    let mut versions: Vec<i32> = due.iter().map(|offer| offer.policy_version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let policies = event.policy_versions(&versions).await?;
+    let entries = event.entries(&due.iter().map(|offer| offer.entry).collect::<Vec<_>>()).await?;
+    let mut entries: std::collections::HashMap<EntryId, Entry> =
+        entries.into_iter().map(|entry| (entry.id, entry)).collect();
+    let mut endings = Vec::with_capacity(due.len());
+    for offer in due {
+        let policy =
+            policies.iter().find(|policy| policy.version == offer.policy_version).ok_or(DbError::NotFound)?;
+        let entry = entries.remove(&offer.entry).ok_or(DbError::NotFound)?;
+        let back = Return::after(policy.after_expiry, EntryState::Expired);
+        let mut after = moved_back(&entry, back);
+        after.silent_offers += 1;
+        let silent = after.state == EntryState::Waiting && after.silent_offers >= policy.silence_limit;
+        if silent {
+            after.paused = Some(PausedBy::Silent);
+        }
+        endings.push(Ending {
+            offer: offer.clone(),
+            to: OfferState::Expired,
+            entry,
+            after,
+            to_end: back.to_end,
+            actor: Actor::System,
+            act: Act::Expired,
+            reason: Reason::WindowEnded,
+            note: None,
+            tell: Some(if silent { Occasion::PausedBySilence } else { Occasion::Lapsed }),
+        });
+    }
+    end_offers(event, endings).await?;
+    Ok(())
+}
+
+/// The entry after its offer ended; its rank follows when it goes to the end.
+pub(super) fn moved_back(entry: &Entry, back: Return) -> Entry {
+    let mut after = Entry { state: back.state, ..entry.clone() };
+    if back.next_round {
+        after.key.round += 1;
+    }
+    after
+}
+
+/// A day after its start a published event is over, and what still waits is closed.
+async fn close_when_over(event: &mut LockedEvent) -> Result<(), DbError> {
+    let over = event.event().state == EventState::Published
+        && event.event().starts_at.is_some_and(|start| start + OVER_AFTER <= event.now());
+    if over {
+        super::events::end(event, EventState::Over, Actor::System, Reason::EventOver, None).await?;
+    }
+    Ok(())
+}
