@@ -115,9 +115,9 @@ impl Db {
             only_if_recorded: false,
         };
         let result = work(&mut locked).await?;
-        let LockedEvent { mut tx, records, drafts, pass_wanted, worth_committing, event, now, entropy } =
+        let LockedEvent { mut tx, records, drafts, pass_wanted, only_if_recorded, event, now, entropy } =
             locked;
-        if !worth_committing {
+        if only_if_recorded && records.is_empty() && drafts.is_empty() && !pass_wanted {
             return Ok(result);
         }
         super::audit::append(&mut tx, event.id, &records, entropy).await?;

@@ -81,7 +81,9 @@ impl From<DbError> for Error {
                 tracing::warn!(%error, "a commit whose outcome is not known");
                 Self::Unsure
             }
-            DbError::Constraint(_) | DbError::Unreadable(..) | DbError::Other(_) => Self::internal(error),
+            DbError::Constraint(_) | DbError::Unreadable(..) | DbError::LostRace(_) | DbError::Other(_) => {
+                Self::internal(error)
+            }
         }
     }
 }
