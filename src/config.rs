@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
+use chrono::TimeDelta;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use lettre::message::Mailbox;
@@ -20,6 +20,8 @@ use url::Url;
 
 use crate::clock::Entropy;
 use crate::db::postgres;
+use crate::domain::contact::{EmailAddress, NameError, PersonName};
+use crate::domain::role::Role;
 use crate::domain::secret::Secret;
 
 /// A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.
@@ -129,6 +131,11 @@ impl Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Serve the pages and run the workers
+    ///
+    /// On a private Postgres in the data directory, or on the database named by --database-url. Applies the
+    /// migrations first. SIGTERM and Ctrl-C let it finish what was begun, within 20 seconds.
+    Serve(ServerArguments),
     /// Apply the migrations and stop
     ///
     /// `serve` does the same when it starts; two that start at once do it once. A database that a newer
@@ -143,11 +150,24 @@ pub enum Command {
         #[arg(last = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
+    /// Say who may sign in as staff
+    #[command(subcommand)]
+    Staff(StaffCommand),
 }
 
-/// What a server needs to know besides.
+/// Who may sign in as staff.
+#[derive(Debug, Subcommand)]
+pub enum StaffCommand {
+    /// Add somebody, and print the one-time link by which they choose a password
+    ///
+    /// The first one of an organization makes the organization. Adding the same person again prints a new link,
+    /// and the old one stops working.
+    Add(NewStaffArguments),
+}
+
+/// Where a server is found.
 #[derive(Args, Clone, Debug)]
-pub struct ServerArguments {
+pub struct AddressArguments {
     /// Address and port to listen on
     #[arg(
         long,
@@ -162,6 +182,56 @@ pub struct ServerArguments {
     /// address listened on]
     #[arg(long, env = "FAIRLIST_BASE_URL", value_name = "URL", value_parser = parse_base_url, help_heading = "Web")]
     pub base_url: Option<Url>,
+}
+
+impl AddressArguments {
+    /// What links begin with: as configured, or where a browser on this machine finds a server that listens
+    /// at `bound`. Ends in a slash.
+    ///
+    /// # Errors
+    /// Never for an address that can be listened on.
+    pub fn base_url(&self, bound: SocketAddr) -> Result<Url, Refused> {
+        match &self.base_url {
+            Some(url) => Ok(url.clone()),
+            None => own_url(bound),
+        }
+    }
+}
+
+/// A new member of the staff.
+#[derive(Args, Clone, Debug)]
+pub struct NewStaffArguments {
+    /// Name of the organization; made where there is none of that name
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub organization: PersonName,
+
+    /// Mail address to sign in with
+    #[arg(long, value_name = "ADDRESS", value_parser = EmailAddress::parse)]
+    pub email: EmailAddress,
+
+    /// What they may do: `viewer`, `agent`, `manager` or `owner`
+    #[arg(long, value_name = "ROLE", value_parser = parse_role)]
+    pub role: Role,
+
+    /// Name shown to colleagues [default: what stands before the @]
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub name: Option<PersonName>,
+
+    /// Where the link will lead.
+    #[command(flatten)]
+    pub address: AddressArguments,
+}
+
+/// What a server needs to know besides.
+#[derive(Args, Clone, Debug)]
+pub struct ServerArguments {
+    /// Where it listens, and under which address people reach it.
+    #[command(flatten)]
+    pub address: AddressArguments,
+
+    /// Further names by which this server may be called, with the port if it is not the usual one
+    #[arg(long, env = "FAIRLIST_HOSTS", value_name = "HOST,…", value_delimiter = ',', help_heading = "Web")]
+    pub hosts: Vec<String>,
 
     /// How many proxies of yours stand in front: only they are believed about a visitor's address
     #[arg(long, env = "FAIRLIST_TRUSTED_PROXIES", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=8), help_heading = "Web")]
@@ -199,27 +269,46 @@ pub struct ServerArguments {
     pub staff_idle_minutes: u16,
 
     /// How often an hour the list may be joined from one address; a school or an office shares one
-    #[arg(long, env = "FAIRLIST_JOINS_PER_HOUR", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Safety")]
-    pub joins_per_hour: u32,
+    #[arg(long, env = "FAIRLIST_JOINS_PER_HOUR", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..), help_heading = "Safety")]
+    pub joins_per_hour: i32,
 }
 
-/// The settings of a server, complete and checked.
+/// The settings of a server, checked.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Address and port to listen on.
-    pub listen: SocketAddr,
-    /// What links in mails begin with; never ends in a slash when printed with a path.
-    pub base_url: Url,
+    /// Where it listens, and under which address people reach it.
+    pub address: AddressArguments,
+    /// Further names by which it may be called.
+    pub hosts: Vec<String>,
     /// How many proxies are believed.
     pub trusted_proxies: u8,
     /// The mail server and the sender; `None`: messages are only shown to staff.
     pub mail: Option<Mail>,
-    /// What links and codes are derived from.
-    pub secret: Secret,
     /// How long staff stay signed in without a click.
-    pub staff_idle: Duration,
+    pub staff_idle: TimeDelta,
     /// Joins an hour and address.
-    pub joins_per_hour: u32,
+    pub joins_per_hour: i32,
+    secret: Option<Secret>,
+}
+
+impl ServerConfig {
+    /// What links and codes are derived from: as given, or kept in the data directory, where it is made once.
+    ///
+    /// # Errors
+    /// When the file cannot be read or made.
+    pub fn secret(&self, data: &Path) -> Result<Secret, Refused> {
+        if let Some(secret) = &self.secret {
+            return Ok(secret.clone());
+        }
+        kept_secret(data).map_err(|problem| {
+            let file = data.join("secret");
+            Refused::new(
+                "--secret",
+                "FAIRLIST_SECRET",
+                &format!("is not given, and {}: {problem}", file.display()),
+            )
+        })
+    }
 }
 
 /// How mail is sent.
@@ -241,22 +330,18 @@ impl fmt::Debug for Mail {
 }
 
 impl ServerArguments {
-    /// Checks what parsing could not, and makes the secret where none is given.
+    /// Checks what parsing could not.
     ///
     /// # Errors
     /// A sentence that begins with the name of the setting.
-    pub fn complete(&self, data: &Path) -> Result<ServerConfig, Refused> {
-        let base_url = match &self.base_url {
-            Some(url) => url.clone(),
-            None => own_url(self.listen)?,
-        };
+    pub fn check(&self) -> Result<ServerConfig, Refused> {
         Ok(ServerConfig {
-            listen: self.listen,
-            base_url,
+            address: self.address.clone(),
+            hosts: self.hosts.clone(),
             trusted_proxies: self.trusted_proxies,
             mail: self.mail()?,
-            secret: self.secret(data)?,
-            staff_idle: Duration::from_secs(u64::from(self.staff_idle_minutes) * 60),
+            secret: self.secret()?,
+            staff_idle: TimeDelta::minutes(i64::from(self.staff_idle_minutes)),
             joins_per_hour: self.joins_per_hour,
         })
     }
@@ -278,24 +363,12 @@ impl ServerArguments {
         Ok(Some(Mail { smtp, from }))
     }
 
-    fn secret(&self, data: &Path) -> Result<Secret, Refused> {
-        match &self.secret {
-            Some(Hidden(text)) => Secret::new(text.clone().into_bytes()).map_err(|_| {
-                Refused::new(
-                    "--secret",
-                    "FAIRLIST_SECRET",
-                    "is shorter than 32 characters; `openssl rand -hex 32` makes a good one",
-                )
-            }),
-            None => kept_secret(data).map_err(|problem| {
-                let file = data.join("secret");
-                Refused::new(
-                    "--secret",
-                    "FAIRLIST_SECRET",
-                    &format!("is not given, and {}: {problem}", file.display()),
-                )
-            }),
-        }
+    fn secret(&self) -> Result<Option<Secret>, Refused> {
+        let Some(Hidden(text)) = &self.secret else { return Ok(None) };
+        Secret::new(text.clone().into_bytes()).map(Some).map_err(|_| {
+            let reason = "is shorter than 32 characters; `openssl rand -hex 32` makes a good one";
+            Refused::new("--secret", "FAIRLIST_SECRET", reason)
+        })
     }
 }
 
@@ -314,7 +387,7 @@ fn kept_secret(data: &Path) -> io::Result<Secret> {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => {}
             Err(problem) => return Err(problem),
         }
-        fs::create_dir_all(data)?;
+        postgres::data_directory(data).map_err(io::Error::other)?;
         // Written whole under another name, then linked: two programs that start at once keep the same one.
         let draft = data.join(format!("secret.{}", std::process::id()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -398,6 +471,14 @@ impl Refused {
 
 fn parse_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() { Err("the name of a directory is needed") } else { Ok(PathBuf::from(text)) }
+}
+
+fn parse_name(text: &str) -> Result<PersonName, NameError> {
+    PersonName::parse(text)
+}
+
+fn parse_role(text: &str) -> Result<Role, &'static str> {
+    Role::parse(text).ok_or("the roles are viewer, agent, manager and owner")
 }
 
 fn parse_mailbox(text: &str) -> Result<Mailbox, &'static str> {

@@ -24,8 +24,9 @@ pub fn begin(format: LogFormat, level: LogLevel) -> bool {
         LogFormat::Json => false,
         LogFormat::Auto => stderr().is_terminal(),
     };
-    // Postgres's notices ("already exists, skipping") are no news.
-    let filter = EnvFilter::new(format!("{},sqlx::postgres::notice=warn", level.directive()));
+    // Postgres's notices ("already exists, skipping") and warnings ("there is no transaction in progress", at the
+    // ROLLBACK with which every connection is given back) are no news.
+    let filter = EnvFilter::new(format!("{},sqlx::postgres::notice=error", level.directive()));
     let registry = tracing_subscriber::registry();
     let begun = if human {
         let style = ProgressStyle::with_template("{spinner} {bar:32} {bytes}/{total_bytes}, {eta} left")

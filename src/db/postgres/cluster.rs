@@ -55,37 +55,13 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Makes the data directory.
     pub(super) fn prepare(settings: &Settings) -> Result<Self, Error> {
-        let asked = &settings.data;
-        let root = nix::unistd::geteuid().is_root();
-        // Root's server runs as another user, who has to pass through; nobody can list or read the directory.
-        let mode = if root { 0o711 } else { 0o700 };
-        let is_new = !asked.exists();
-        if !is_new && !asked.is_dir() {
-            return Err(Error::NotADirectory(asked.clone()));
-        }
-        if let Some(parent) = asked.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(Error::at(parent))?;
-        }
-        DirBuilder::new().recursive(true).mode(mode).create(asked).map_err(Error::at(asked))?;
-        let data = asked.canonicalize().map_err(Error::at(asked))?;
-        if root {
-            let found = data.metadata().map_err(Error::at(&data))?;
-            let ours = is_new
-                || data.join("locks").is_dir()
-                || fs::read_dir(&data).map_err(Error::at(&data))?.next().is_none();
-            if ours && found.uid() == 0 && found.mode() & 0o001 == 0 {
-                let mode = found.permissions().mode() | 0o011;
-                fs::set_permissions(&data, Permissions::from_mode(mode)).map_err(Error::at(&data))?;
-            }
-        }
-        let socket = Mutex::new(data.join("run"));
+        let data = data_directory(&settings.data)?;
         Ok(Self {
             settings: settings.clone(),
             directory: data.join("postgres"),
+            socket: Mutex::new(data.join("run")),
             data,
-            socket,
             started: AtomicI32::new(0),
         })
     }
@@ -442,6 +418,36 @@ impl Cluster {
             let _ = nix::sys::signal::kill(pid, Signal::SIGINT);
         }
     }
+}
+
+/// Makes the data directory, so that others can do nothing there; its absolute path without symbolic links.
+///
+/// # Errors
+/// When it cannot be made, or something else is there.
+pub fn data_directory(asked: &Path) -> Result<PathBuf, Error> {
+    let root = nix::unistd::geteuid().is_root();
+    // Root's server runs as another user, who has to pass through; nobody can list or read the directory.
+    let mode = if root { 0o711 } else { 0o700 };
+    let is_new = !asked.exists();
+    if !is_new && !asked.is_dir() {
+        return Err(Error::NotADirectory(asked.to_owned()));
+    }
+    if let Some(parent) = asked.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(Error::at(parent))?;
+    }
+    DirBuilder::new().recursive(true).mode(mode).create(asked).map_err(Error::at(asked))?;
+    let data = asked.canonicalize().map_err(Error::at(asked))?;
+    if root {
+        let found = data.metadata().map_err(Error::at(&data))?;
+        let ours = is_new
+            || data.join("locks").is_dir()
+            || fs::read_dir(&data).map_err(Error::at(&data))?.next().is_none();
+        if ours && found.uid() == 0 && found.mode() & 0o001 == 0 {
+            let mode = found.permissions().mode() | 0o011;
+            fs::set_permissions(&data, Permissions::from_mode(mode)).map_err(Error::at(&data))?;
+        }
+    }
+    Ok(data)
 }
 
 /// What the server is told at every start. Fast where it does not cost a commit: `fsync`, `full_page_writes` and

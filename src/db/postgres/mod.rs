@@ -35,6 +35,7 @@ use tracing::{error, info, warn};
 
 pub use self::binaries::Binaries;
 use self::cluster::Cluster;
+pub use self::cluster::data_directory;
 use self::locks::Locks;
 use self::postmaster::Postmaster;
 

@@ -1,16 +1,19 @@
 //! What each command of the command line does: opens the database, calls one use case, says what came of it.
 
-use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
-use url::Url;
 
-use crate::config::{Cli, Command, Common, Refused};
-use crate::db::{migrate, postgres};
+use crate::config::{Cli, Command, Common, Refused, StaffCommand};
+use crate::db::{DbError, migrate, postgres};
+
+mod psql;
+mod serve;
+mod staff;
 
 /// A database of its own may still be starting when we do.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +31,21 @@ pub enum Failure {
     /// The schema.
     #[error(transparent)]
     Migrate(#[from] migrate::Error),
+    /// The database said no while it was in use.
+    #[error(transparent)]
+    Database(#[from] DbError),
+    /// Nobody can connect to us.
+    #[error("--listen (FAIRLIST_LISTEN) {address}: {source}")]
+    Listen {
+        /// Where it was tried.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A rule of the program refused; the sentence says why.
+    #[error("{0}")]
+    Outcome(String),
     /// Another program could not be started.
     #[error("{program}: {source}")]
     Program {
@@ -51,9 +69,11 @@ pub enum Failure {
 /// One sentence for whoever called.
 pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
+        Command::Serve(arguments) => serve::serve(&cli.common, &arguments).await,
         Command::Migrate => interruptible(migrate(&cli.common)).await,
         // psql has its own idea of Ctrl-C.
-        Command::Psql { arguments } => psql(&cli.common, arguments).await,
+        Command::Psql { arguments } => psql::psql(&cli.common, arguments).await,
+        Command::Staff(StaffCommand::Add(new)) => interruptible(staff::add(&cli.common, &new)).await,
     }
 }
 
@@ -69,6 +89,14 @@ impl Database {
         match common.database()? {
             Some(options) => Ok(Self { options, server: None }),
             None => Ok(Self::private(postgres::Server::attach(&common.private_server()).await?)),
+        }
+    }
+
+    /// For a server: claims the data directory, so that there is no second one.
+    async fn serve(common: &Common) -> Result<Self, Failure> {
+        match common.database()? {
+            Some(options) => Ok(Self { options, server: None }),
+            None => Ok(Self::private(postgres::Server::serve(&common.private_server()).await?)),
         }
     }
 
@@ -141,60 +169,4 @@ async fn migrate(common: &Common) -> Result<ExitCode, Failure> {
     migrated?;
     info!("The database has schema {}", migrate::newest());
     Ok(ExitCode::SUCCESS)
-}
-
-/// Takes the password out of a URL: every user of a machine can read the arguments of a program, but not its
-/// environment.
-fn without_password(url: &str) -> (String, Option<String>) {
-    let Ok(mut parsed) = Url::parse(url) else { return (url.to_owned(), None) };
-    let Some(password) = parsed.password() else { return (url.to_owned(), None) };
-    // In a URL's password, unlike in a form, `+` and `&` stand for themselves.
-    let field = format!("p={}", password.replace('+', "%2B").replace('&', "%26"));
-    let password =
-        url::form_urlencoded::parse(field.as_bytes()).next().map(|(_, password)| password.into_owned());
-    match parsed.set_password(None) {
-        Ok(()) => (parsed.into(), password),
-        Err(()) => (url.to_owned(), None),
-    }
-}
-
-async fn psql(common: &Common, arguments: Vec<OsString>) -> Result<ExitCode, Failure> {
-    let program = postgres::client(&common.private_server(), "psql")?;
-    let database = Database::attach(common).await?;
-    let url = match (&common.database_url, &database.server) {
-        (Some(named), _) => named.0.clone(),
-        (None, Some(server)) => server.url(),
-        (None, None) => return Err(Failure::Stopped),
-    };
-    // Ctrl-C in psql ends a query, not psql; it reaches us too, and must not end us before psql.
-    let interrupts = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
-    let (url, password) = without_password(&url);
-    let mut command = tokio::process::Command::new(&program);
-    if let Some(password) = password {
-        command.env("PGPASSWORD", password);
-    }
-    let status = command
-        .arg(url)
-        .args(arguments)
-        .status()
-        .await
-        .map_err(|source| Failure::Program { program: program.display().to_string(), source });
-    drop(interrupts);
-    database.stop().await?;
-    Ok(status?.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_not_an_argument() {
-        assert_eq!(
-            without_password("postgres://me:a%2Fb+c&d@db.example/fairlist?sslmode=require"),
-            ("postgres://me@db.example/fairlist?sslmode=require".to_owned(), Some("a/b+c&d".to_owned()))
-        );
-        let local = "postgres://fairlist@%2Ftmp%2Frun:5432/fairlist";
-        assert_eq!(without_password(local), (local.to_owned(), None));
-    }
 }

@@ -1,0 +1,82 @@
+//! `fairlist serve`: the web and the workers, until told to stop.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{Database, Failure, told_to_stop};
+use crate::clock::Clock;
+use crate::config::{Common, ServerArguments, ServerConfig};
+use crate::db::{Db, PoolSizes};
+use crate::web::{self, Limits, WebState};
+
+/// How long what was begun may take once we are told to stop. With closing connections and stopping the private
+/// Postgres it stays below the 20 seconds after which service managers lose patience.
+const DRAIN: Duration = Duration::from_secs(14);
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Serves until SIGINT or SIGTERM, then stops accepting and claiming, finishes what was begun, and stops the
+/// private Postgres. A second signal skips the waiting.
+pub(super) async fn serve(common: &Common, arguments: &ServerArguments) -> Result<ExitCode, Failure> {
+    let config = arguments.check()?;
+    let database = tokio::select! {
+        database = open(common) => database?,
+        // What was started is told to stop as it is dropped.
+        told = told_to_stop() => return told.map(|()| ExitCode::SUCCESS),
+    };
+    let served = serve_on(&database, &config, &common.data).await;
+    database.stop().await?;
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+async fn open(common: &Common) -> Result<Database, Failure> {
+    let database = Database::serve(common).await?;
+    database.migrate().await?;
+    Ok(database)
+}
+
+async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Result<(), Failure> {
+    let address = config.address.listen;
+    let unheard = |source| Failure::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(unheard)?;
+    let base_url = config.address.base_url(listener.local_addr().map_err(unheard)?)?;
+
+    let db = Db::new(&database.options, PoolSizes::default(), Clock::database());
+    let settings = web::Settings {
+        hosts: config.hosts.clone(),
+        trusted_proxies: usize::from(config.trusted_proxies),
+        staff_idle: config.staff_idle,
+        limits: Limits { joins: config.joins_per_hour, ..Limits::default() },
+        ..web::Settings::new(base_url.clone())
+    };
+    let state = WebState::new(db.clone(), config.secret(data)?, settings);
+    let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
+
+    let stopping = CancellationToken::new();
+    let pages = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(stopping.clone().cancelled_owned());
+    let mut pages = tokio::spawn(pages.into_future());
+    info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");
+
+    tokio::select! {
+        told = told_to_stop() => told?,
+        ended = &mut pages => return ended.map_err(std::io::Error::other).flatten().map_err(unheard),
+    }
+    info!("Stopping: finishing what was begun");
+    stopping.cancel();
+    tokio::select! {
+        _ = &mut pages => {}
+        () = tokio::time::sleep(DRAIN) => warn!("Some requests are not done after {} seconds; ending them", DRAIN.as_secs()),
+        told = told_to_stop() => told?,
+    }
+    pages.abort();
+    // Whoever still holds a connection loses it; its transaction is rolled back.
+    drop(tokio::time::timeout(CLOSE, db.close()).await);
+    info!("Stopped");
+    Ok(())
+}
