@@ -13,6 +13,7 @@ use crate::clock::{Clock, Entropy};
 
 pub mod audit;
 pub mod bookings;
+pub mod check;
 pub mod entries;
 pub mod events;
 pub mod import;

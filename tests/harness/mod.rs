@@ -5,4 +5,5 @@
 pub mod browser;
 pub mod database;
 pub mod proxy;
+pub mod sample;
 pub mod smtp;

@@ -1,0 +1,281 @@
+//! I10: the audit of an event read again from its first record, keeping who was eligible at every step, so that each
+//! offer made by the rule can be held against everybody who was before it.
+//!
+//! Those who were passed over are described by sets (see the table `skips`). The line is kept per party size, so that
+//! a long queue of parties that do not fit costs a probe per size, not a look at each of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{Check, Invariant};
+use crate::db::DbError;
+use crate::domain::audit::{Act, StoredRecord};
+use crate::domain::entry::{EntryState, OrderKey};
+use crate::domain::reason::Reason;
+
+/// What the records of one batch refer to.
+pub(super) struct Facts {
+    /// The offers made by passes and never reactivated, with the number of the pass.
+    by_rule: HashMap<Uuid, i64>,
+    /// The party of each entry.
+    parties: HashMap<Uuid, i32>,
+    /// Whom each pass passed over.
+    skips: HashMap<(Uuid, i64), Skipped>,
+}
+
+/// The sets recorded by one pass.
+#[derive(Default)]
+struct Skipped {
+    /// Parties above this size, before this key.
+    did_not_fit: Option<(i32, OrderKey)>,
+    /// Whoever declined at or after this instant, before this key.
+    had_declined: Option<(DateTime<Utc>, OrderKey)>,
+}
+
+impl Skipped {
+    /// The largest party that is not covered whatever else is true of it, for entries before `key`.
+    fn largest_that_fits(&self, key: OrderKey) -> i32 {
+        self.did_not_fit.filter(|(_, before)| key <= *before).map_or(i32::MAX, |(above, _)| above)
+    }
+
+    fn covers(&self, key: OrderKey, declined_at: Option<DateTime<Utc>>) -> bool {
+        self.had_declined
+            .zip(declined_at)
+            .is_some_and(|((since, before), declined)| declined >= since && key < before)
+    }
+}
+
+/// Reads what the records of a batch refer to: three questions, however many records.
+pub(super) async fn facts(
+    check: &mut Check<'_>,
+    records: impl Iterator<Item = (Uuid, &StoredRecord)>,
+) -> Result<Facts, DbError> {
+    let (mut offers, mut entries) = (Vec::new(), HashSet::new());
+    for (_, record) in records {
+        match record.subject.as_str() {
+            "offer" if record.act == Act::Offered.as_str() => offers.push(record.subject_id),
+            "entry" => {
+                entries.insert(record.subject_id);
+            }
+            _ => {}
+        }
+    }
+    let entries: Vec<Uuid> = entries.into_iter().collect();
+    let offers = sqlx::query!(
+        r#"SELECT event_id, id, pass_number AS "pass!" FROM offers
+           WHERE id = ANY($1) AND pass_number IS NOT NULL AND reactivations = 0"#,
+        &offers
+    )
+    .fetch_all(&mut *check.connection)
+    .await?;
+    let parties = sqlx::query!("SELECT id, party FROM entries WHERE id = ANY($1)", &entries)
+        .fetch_all(&mut *check.connection)
+        .await?;
+    let (events, passes): (Vec<Uuid>, Vec<i64>) =
+        offers.iter().map(|offer| (offer.event_id, offer.pass)).collect::<HashSet<_>>().into_iter().unzip();
+    let rows = sqlx::query!(
+        "SELECT s.event_id, s.pass_number, s.party_above, s.declined_since, s.band, s.round, s.rank
+         FROM unnest($1::uuid[], $2::bigint[]) AS made(event_id, pass_number) JOIN skips s USING (event_id, pass_number)",
+        &events,
+        &passes
+    )
+    .fetch_all(&mut *check.connection)
+    .await?;
+    let mut skips: HashMap<_, Skipped> = HashMap::new();
+    for row in rows {
+        let before = OrderKey { band: row.band, round: row.round, rank: row.rank };
+        let skipped = skips.entry((row.event_id, row.pass_number)).or_default();
+        skipped.did_not_fit = skipped.did_not_fit.or(row.party_above.map(|above| (above, before)));
+        skipped.had_declined = skipped.had_declined.or(row.declined_since.map(|since| (since, before)));
+    }
+    Ok(Facts {
+        by_rule: offers.into_iter().map(|offer| (offer.id, offer.pass)).collect(),
+        parties: parties.into_iter().map(|entry| (entry.id, entry.party)).collect(),
+        skips,
+    })
+}
+
+/// An entry as the records so far tell of it.
+#[derive(Clone, Copy)]
+struct Line {
+    key: OrderKey,
+    party: i32,
+    waiting: bool,
+    hindered: Hindered,
+    declined_at: Option<DateTime<Utc>>,
+}
+
+/// What makes a waiting entry be passed over without a recorded skip.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Hindered {
+    paused: bool,
+    set_aside: bool,
+    until_passed: bool,
+    contact_problem: bool,
+}
+
+impl Line {
+    fn eligible(&self) -> bool {
+        self.waiting && self.hindered == Hindered::default()
+    }
+}
+
+/// One event's line, as far as its records were read.
+#[derive(Default)]
+pub(super) struct Replay {
+    lines: HashMap<Uuid, Line>,
+    /// The eligible, per party size, in order.
+    eligible: BTreeMap<i32, BTreeSet<(OrderKey, Uuid)>>,
+    /// Named once, however often they were passed over.
+    named: HashSet<Uuid>,
+}
+
+impl Replay {
+    /// Takes the next record of the event.
+    pub(super) fn follow(
+        &mut self,
+        check: &mut Check<'_>,
+        event: Uuid,
+        record: &StoredRecord,
+        facts: &Facts,
+    ) {
+        match record.subject.as_str() {
+            "entry" => self.entry(record, facts),
+            "offer" if record.act == Act::Offered.as_str() => self.offered(check, event, record, facts),
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, record: &StoredRecord, facts: &Facts) {
+        let id = record.subject_id;
+        let key = record.order_key.as_deref().and_then(parse_key);
+        let known = self.lines.get(&id).copied();
+        // Without a key, a party or a row it was never in the line; that is for I17 and I18 to tell.
+        let Some(mut line) = known.or_else(|| {
+            Some(Line {
+                key: key?,
+                party: *facts.parties.get(&id)?,
+                waiting: false,
+                hindered: Hindered::default(),
+                declined_at: None,
+            })
+        }) else {
+            return;
+        };
+        self.take_out(id, &line);
+        line.key = key.unwrap_or(line.key);
+        let state = record.to_state.as_deref().and_then(EntryState::parse);
+        if let Some(state) = state {
+            line.waiting = state == EntryState::Waiting;
+        }
+        let reason = Reason::parse(&record.reason);
+        match Act::parse(&record.act) {
+            Some(Act::Paused) if reason == Some(Reason::UntilPassed) => line.hindered.until_passed = true,
+            Some(Act::Paused) => line.hindered.paused = true,
+            Some(Act::Resumed) => {
+                line.hindered =
+                    Hindered { contact_problem: line.hindered.contact_problem, ..Hindered::default() }
+            }
+            Some(Act::ContactChanged) => {
+                line.hindered.contact_problem = reason == Some(Reason::ContactProblem)
+            }
+            Some(Act::Declined) => line.declined_at = Some(record.at),
+            _ => {}
+        }
+        let over = state.is_some_and(|state| !state.is_live() && state != EntryState::Closed);
+        if over && line.hindered == Hindered::default() {
+            self.lines.remove(&id);
+        } else {
+            self.put_in(id, line);
+        }
+    }
+
+    /// Holds an offer against everybody who was before it.
+    fn offered(&mut self, check: &mut Check<'_>, event: Uuid, record: &StoredRecord, facts: &Facts) {
+        let Some(entry) = record.entry_id else { return };
+        if let Some(line) = self.lines.get(&entry).copied() {
+            // The entry's own record follows; the others of its pass must not be held against it meanwhile.
+            self.take_out(entry, &line);
+            self.put_in(entry, Line { waiting: false, ..line });
+        }
+        let Some(pass) = facts.by_rule.get(&record.subject_id) else { return };
+        let Some(key) = record.order_key.as_deref().and_then(parse_key) else { return };
+        let none = Skipped::default();
+        let skipped = facts.skips.get(&(event, *pass)).unwrap_or(&none);
+        let mut passed_over = Vec::new();
+        for line in self.eligible.range(..=skipped.largest_that_fits(key)).map(|(_, line)| line) {
+            for (before, other) in line.range(..(key, Uuid::nil())) {
+                let declined_at = self.lines.get(other).and_then(|line| line.declined_at);
+                if !skipped.covers(*before, declined_at) && self.named.insert(*other) {
+                    passed_over.push((*before, *other));
+                }
+            }
+        }
+        for (before, other) in passed_over {
+            let sentence = format!(
+                "pass {pass} made offer {} to entry {entry} at {key}, and entry {other} was eligible at {before} \
+                 without a recorded skip",
+                record.subject_id
+            );
+            check.found(Invariant::PassedOver, vec![event, other, record.subject_id], sentence);
+        }
+    }
+
+    fn take_out(&mut self, id: Uuid, line: &Line) {
+        if line.eligible()
+            && let Some(order) = self.eligible.get_mut(&line.party)
+        {
+            order.remove(&(line.key, id));
+        }
+    }
+
+    fn put_in(&mut self, id: Uuid, line: Line) {
+        if line.eligible() {
+            self.eligible.entry(line.party).or_default().insert((line.key, id));
+        }
+        self.lines.insert(id, line);
+    }
+
+    /// Compares the line at the end of the records with the rows: what is eligible, or stands elsewhere, without a
+    /// record that made it so, is a transition without an audit record.
+    pub(super) async fn finish(self, check: &mut Check<'_>, event: Uuid) -> Result<(), DbError> {
+        let eligible: Vec<Uuid> =
+            self.eligible.values().flat_map(|order| order.iter().map(|(_, id)| *id)).collect();
+        let rows = sqlx::query!(
+            "SELECT id, eligible, band, round, rank FROM entries
+             WHERE event_id = $1 AND state = 'waiting' AND (eligible OR id = ANY($2))",
+            event,
+            &eligible
+        )
+        .fetch_all(&mut *check.connection)
+        .await?;
+        for row in rows {
+            let Some(line) = self.lines.get(&row.id) else { continue };
+            let key = OrderKey { band: row.band, round: row.round, rank: row.rank };
+            let says = |eligible| if eligible { "eligible" } else { "passed over" };
+            let sentence = if row.eligible != line.eligible() {
+                let (row_says, records_say) = (says(row.eligible), says(line.eligible()));
+                format!("entry {} is {row_says}, and by its audit records it is {records_say}", row.id)
+            } else if key != line.key {
+                format!("entry {} stands at {key}, and by its audit records at {}", row.id, line.key)
+            } else {
+                continue;
+            };
+            check.found(Invariant::AuditComplete, vec![event, row.id], sentence);
+        }
+        Ok(())
+    }
+}
+
+/// The order key as the audit writes it: band/round/rank.
+fn parse_key(text: &str) -> Option<OrderKey> {
+    let mut parts = text.split('/');
+    let key = OrderKey {
+        band: parts.next()?.parse().ok()?,
+        round: parts.next()?.parse().ok()?,
+        rank: parts.next()?.parse().ok()?,
+    };
+    parts.next().is_none().then_some(key)
+}
