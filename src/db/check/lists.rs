@@ -185,8 +185,8 @@ async fn would_be_chosen(check: &mut Check<'_>, list: &Served) -> Result<Option<
         )
         .fetch_all(&mut *check.connection)
         .await?;
-        let Some(last) = rows.last() else { return Ok(None) };
-        after = (last.band, last.round, last.rank);
+        let Some(lowest) = rows.last() else { return Ok(None) };
+        after = (lowest.band, lowest.round, lowest.rank);
         let candidates: Vec<Candidate> = rows
             .iter()
             .map(|row| Candidate {

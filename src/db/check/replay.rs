@@ -109,6 +109,7 @@ struct Line {
 
 /// What makes a waiting entry be passed over without a recorded skip.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they come and go by themselves, as those of an entry do")]
 struct Hindered {
     paused: bool,
     set_aside: bool,
@@ -179,7 +180,7 @@ impl Replay {
                     Hindered { contact_problem: line.hindered.contact_problem, ..Hindered::default() }
             }
             Some(Act::ContactChanged) => {
-                line.hindered.contact_problem = reason == Some(Reason::ContactProblem)
+                line.hindered.contact_problem = reason == Some(Reason::ContactProblem);
             }
             Some(Act::Declined) => line.declined_at = Some(record.at),
             _ => {}
