@@ -7,3 +7,4 @@ pub mod database;
 pub mod proxy;
 pub mod sample;
 pub mod smtp;
+pub mod world;

@@ -6,6 +6,7 @@ mod harness;
 
 mod check;
 mod import;
+mod main_job;
 mod proxy;
 mod schema;
 mod smtp;
