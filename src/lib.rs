@@ -10,5 +10,7 @@ pub mod config;
 pub mod db;
 pub mod domain;
 pub mod logging;
+pub mod messages;
 pub mod waitlist;
 pub mod web;
+pub mod workers;

@@ -4,6 +4,7 @@ pub mod allocation;
 pub mod audit;
 pub mod booking;
 pub mod contact;
+pub mod delivery;
 pub mod entry;
 pub mod event;
 pub mod ids;

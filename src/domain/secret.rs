@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::ids::{CodeId, OfferId};
+use super::ids::{CodeId, OfferId, PersonId};
 
 /// The installation's secret: at least 32 bytes, the same for every process that shares a database.
 #[derive(Clone)]
@@ -61,6 +61,22 @@ impl Secret {
         format!("{:06}", number % 1_000_000)
     }
 
+    /// The token in the link by which a person stops what is not essential. It stands for the person, so it is the
+    /// same in every mail, and says who they are: nothing needs to be stored.
+    #[must_use]
+    pub fn unsubscribe_token(&self, person: PersonId) -> String {
+        let proof = self.derive(b"unsubscribe", person.0.as_bytes(), 0);
+        format!("{}{}", person.0.simple(), hex::encode(proof))
+    }
+
+    /// Whose token this is, if it is one of ours.
+    #[must_use]
+    pub fn unsubscribe_person(&self, token: &str) -> Option<PersonId> {
+        let person = PersonId(token.get(..32)?.parse().ok()?);
+        let ours = self.unsubscribe_token(person);
+        bool::from(ours.as_bytes().ct_eq(token.as_bytes())).then_some(person)
+    }
+
     /// Whether `typed` are the digits of `code`; takes the same time whatever differs.
     #[must_use]
     pub fn code_matches(&self, code: CodeId, typed: &str) -> bool {
@@ -85,6 +101,19 @@ mod tests {
         let offer = OfferId(Uuid::nil());
         assert_ne!(secret.offer_token(offer, 0), secret.offer_token(offer, 1));
         assert!(Secret::new(vec![7; 31]).is_err());
+    }
+
+    #[test]
+    fn a_token_to_unsubscribe_names_its_person_and_cannot_be_made_up() {
+        let secret = Secret::new(vec![5; 32]).expect("long enough");
+        let person = PersonId(Uuid::from_u128(7));
+        let token = secret.unsubscribe_token(person);
+        assert_eq!(secret.unsubscribe_person(&token), Some(person));
+        let other = PersonId(Uuid::from_u128(8));
+        let forged = format!("{}{}", other.0.simple(), &token[32..]);
+        for wrong in [forged.as_str(), "", &token[..40], &format!("{token}0"), &"é".repeat(40)] {
+            assert_eq!(secret.unsubscribe_person(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
