@@ -141,9 +141,7 @@ impl Db {
             entry: row.entry_id.map(EntryId),
             contact: row.contact_id.zip(row.address).map(|(id, address)| (ContactId(id), address)),
             offer,
-            code: row
-                .code_expires_at
-                .map(|expires_at| BackgroundCode { expires_at, used: row.code_used }),
+            code: row.code_expires_at.map(|expires_at| BackgroundCode { expires_at, used: row.code_used }),
         })
     }
 }

@@ -180,7 +180,8 @@ impl Db {
     ) -> Result<Vec<MessageLine>, DbError> {
         let states = if filter.states.is_empty() { MessageState::ALL } else { &filter.states };
         let states: Vec<String> = states.iter().map(|state| state.as_str().to_owned()).collect();
-        let (made_at, id) = filter.before.map_or((DateTime::<Utc>::MAX_UTC, Uuid::max()), |(at, id)| (at, id.0));
+        let (made_at, id) =
+            filter.before.map_or((DateTime::<Utc>::MAX_UTC, Uuid::max()), |(at, id)| (at, id.0));
         // The latest instant that Postgres can hold is earlier than chrono's.
         let made_at = made_at.min(DateTime::from_timestamp(253_402_300_799, 0).unwrap_or(made_at));
         let rows = if let Some(person) = filter.person {
@@ -290,7 +291,11 @@ impl Db {
     ///
     /// # Errors
     /// [`DbError::NotFound`] when the organization has none with this id.
-    pub async fn message(&self, organization: OrganizationId, id: MessageId) -> Result<MessageDetail, DbError> {
+    pub async fn message(
+        &self,
+        organization: OrganizationId,
+        id: MessageId,
+    ) -> Result<MessageDetail, DbError> {
         let line: MessageLine = select_lines!(
             "FROM messages m JOIN persons p ON p.id = m.person_id LEFT JOIN events e ON e.id = m.event_id
              WHERE m.id = $2 AND m.organization_id = $1",

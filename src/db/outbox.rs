@@ -231,8 +231,11 @@ impl Db {
         )
         .fetch_one(self.pool())
         .await?;
-        let late =
-            finished.iter().map(|done| done.claim.message).filter(|id| !row.written.contains(&id.0)).collect();
+        let late = finished
+            .iter()
+            .map(|done| done.claim.message)
+            .filter(|id| !row.written.contains(&id.0))
+            .collect();
         Ok(Noted { late, contacts_changed: row.contacts_changed })
     }
 
@@ -254,7 +257,11 @@ impl Db {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn replay_dead_letters(&self, organization: OrganizationId, by: StaffId) -> Result<u64, DbError> {
+    pub async fn replay_dead_letters(
+        &self,
+        organization: OrganizationId,
+        by: StaffId,
+    ) -> Result<u64, DbError> {
         self.replay(organization, None, by).await
     }
 
@@ -404,7 +411,6 @@ impl Columns {
         self.detail.push(detail.map(str::to_owned));
         self.contact.push(done.contact.map(|id| id.0));
         self.charged.push(charged);
-        self.contact_refused
-            .push(matches!(done.verdict, Verdict::Permanent { contact_refused: true, .. }));
+        self.contact_refused.push(matches!(done.verdict, Verdict::Permanent { contact_refused: true, .. }));
     }
 }

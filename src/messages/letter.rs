@@ -175,12 +175,10 @@ pub fn write(
         Occasion::Lapsed => {
             render::Lapsed { places, deadline: facts.expires_at.map(instant), still_waits }.letter(&common)
         }
-        Occasion::Revoked => render::Revoked {
-            places,
-            why: render::why_revoked(facts.reason.as_deref()),
-            still_waits,
+        Occasion::Revoked => {
+            render::Revoked { places, why: render::why_revoked(facts.reason.as_deref()), still_waits }
+                .letter(&common)
         }
-        .letter(&common),
         Occasion::ListClosed => render::ListClosed { places }.letter(&common),
         Occasion::EventCancelled => render::EventCancelled { reference }.letter(&common),
         Occasion::PausedBySilence => render::PausedBySilence { places }.letter(&common),
@@ -190,9 +188,7 @@ pub fn write(
             link: offer_link(),
         }
         .letter(&common),
-        Occasion::BookingCancelled => {
-            render::BookingCancelled { places, labels, reference }.letter(&common)
-        }
+        Occasion::BookingCancelled => render::BookingCancelled { places, labels, reference }.letter(&common),
     }
 }
 

@@ -46,13 +46,7 @@ impl Settings {
     /// Settings with the usual timeouts.
     #[must_use]
     pub fn new(base_url: Url, secret: Secret, smtp: Option<Relay>) -> Self {
-        Self {
-            base_url,
-            secret,
-            smtp,
-            send_timeout: Self::SEND_TIMEOUT,
-            stop_timeout: Self::STOP_TIMEOUT,
-        }
+        Self { base_url, secret, smtp, send_timeout: Self::SEND_TIMEOUT, stop_timeout: Self::STOP_TIMEOUT }
     }
 
     /// The addresses of pages.

@@ -58,7 +58,9 @@ impl fmt::Display for Server {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// Not a URL of a mail server.
-    #[error("write it as smtps://user:password@mail.example.org or smtp://user:password@mail.example.org:587")]
+    #[error(
+        "write it as smtps://user:password@mail.example.org or smtp://user:password@mail.example.org:587"
+    )]
     Unreadable,
     /// A parameter that is not known.
     #[error("the only parameter is ?tls=required, not {0}")]

@@ -11,9 +11,9 @@ use lettre::message::{Mailbox, MultiPart};
 use lettre::transport::smtp::extension::ClientId;
 use tokio_util::sync::CancellationToken;
 
+use super::Settings;
 use super::letter::{self, Letter, Show, one_line};
 use super::smtp::{self, Connection, Parcel, Progress, Server, Step};
-use super::Settings;
 use crate::db::background::Background;
 use crate::db::outbox::{ChannelTrouble, Claim, Finished};
 use crate::db::{Db, DbError};
@@ -145,7 +145,8 @@ impl Mailer {
         if self.stopping.is_cancelled() {
             return (None, Verdict::Released("The program is stopping."));
         }
-        let prepared = tokio::spawn(prepare(self.db.clone(), Arc::clone(&self.settings), claim.clone())).await;
+        let prepared =
+            tokio::spawn(prepare(self.db.clone(), Arc::clone(&self.settings), claim.clone())).await;
         let (contact, parcel) = match prepared {
             Ok(Prepared::Done(contact, verdict)) => return (contact, verdict),
             Ok(Prepared::Send(contact, parcel)) => (contact, parcel),
@@ -192,10 +193,7 @@ impl Mailer {
         }
     }
 
-    fn sent(
-        &mut self,
-        sent: Result<(Verdict, Option<Connection>), tokio::task::JoinError>,
-    ) -> Verdict {
+    fn sent(&mut self, sent: Result<(Verdict, Option<Connection>), tokio::task::JoinError>) -> Verdict {
         match sent {
             Ok((verdict, connection)) => {
                 self.kept = connection;
@@ -250,7 +248,9 @@ enum Prepared {
 async fn prepare(db: Db, settings: Arc<Settings>, claim: Claim) -> Prepared {
     match write(&db, &settings, &claim).await {
         Ok(prepared) => prepared,
-        Err(Unwritable::Database(error)) if error.is_transient() || matches!(error, DbError::Unavailable(_)) => {
+        Err(Unwritable::Database(error))
+            if error.is_transient() || matches!(error, DbError::Unavailable(_)) =>
+        {
             Prepared::Done(None, Verdict::Released("The database could not be read."))
         }
         Err(error) => Prepared::Done(None, Verdict::Transient(format!("It cannot be written: {error}"))),
@@ -356,4 +356,3 @@ fn hello(settings: &Settings) -> ClientId {
         None => ClientId::default(),
     }
 }
-
