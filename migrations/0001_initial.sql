@@ -94,6 +94,8 @@ CREATE TABLE contacts (
     CONSTRAINT contacts_failure_check CHECK ((failing_since IS NULL) = (failure IS NULL))
 );
 CREATE UNIQUE INDEX contacts_email_key ON contacts (organization_id, canonical) WHERE kind = 'email';
+-- Staff look people up by how an address or a name begins.
+CREATE INDEX contacts_prefix ON contacts (organization_id, canonical text_pattern_ops);
 CREATE INDEX contacts_person ON contacts (person_id);
 CREATE INDEX contacts_failing ON contacts (person_id) WHERE failing_since IS NOT NULL;
 
@@ -213,6 +215,8 @@ CREATE INDEX entries_order ON entries (event_id, band, round, rank) WHERE eligib
 CREATE INDEX entries_fit ON entries (event_id, party, band, round, rank) WHERE eligible;
 CREATE INDEX entries_decliners ON entries (event_id, declined_at) WHERE eligible AND declined_at IS NOT NULL;
 CREATE INDEX entries_queue ON entries (event_id, state, band, round, rank);
+-- Those in the line whom something hinders: few, and somebody may have to see to them.
+CREATE INDEX entries_hindered ON entries (event_id, band, round, rank) WHERE state = 'waiting' AND NOT eligible;
 CREATE INDEX entries_id ON entries (id);
 CREATE INDEX entries_person ON entries (person_id);
 CREATE INDEX entries_contact_problem ON entries (person_id) WHERE contact_problem;

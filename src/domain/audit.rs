@@ -121,6 +121,8 @@ words! {
         Accepted = "accepted",
         /// An offer was declined.
         Declined = "declined",
+        /// Staff wrote down an answer that was given by telephone or in person.
+        AnswerRecorded = "answer_recorded",
         /// An offer's deadline passed.
         Expired = "expired",
         /// An offer was taken back.

@@ -136,7 +136,7 @@ async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError
     })
 }
 
-async fn accept(event: &mut LockedEvent, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
+pub(super) async fn accept(event: &mut LockedEvent, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
     let mut references = references(event, &known).await?;
@@ -279,7 +279,7 @@ async fn take(
     event.move_places(&places).await
 }
 
-async fn decline(event: &mut LockedEvent, commands: &[Decline]) -> Result<Vec<DeclineOutcome>, DbError> {
+pub(super) async fn decline(event: &mut LockedEvent, commands: &[Decline]) -> Result<Vec<DeclineOutcome>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
     let mut versions: Vec<i32> = known.offers.values().map(|offer| offer.policy_version).collect();

@@ -77,7 +77,7 @@ impl Waitlist {
         by: PausedBy,
         until: Option<chrono::DateTime<chrono::Utc>>,
         actor: Actor,
-        reason: Reason,
+        reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
         self.decide(event, async |event| {
             let before = event.entry(entry).await?;
@@ -86,7 +86,7 @@ impl Waitlist {
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
             let after = Entry { paused: Some(by), paused_until: until, ..before.clone() };
-            change(event, before, after, actor, Act::Paused, reason, None).await
+            change(event, before, after, actor, Act::Paused, reason).await
         })
         .await
     }
@@ -100,7 +100,7 @@ impl Waitlist {
         event: EventId,
         entry: EntryId,
         actor: Actor,
-        reason: Reason,
+        reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
         self.decide(event, async |event| {
             let before = event.entry(entry).await?;
@@ -109,8 +109,10 @@ impl Waitlist {
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
             let after = Entry { paused: None, paused_until: None, silent_offers: 0, ..before.clone() };
-            let outcome = change(event, before, after, actor, Act::Resumed, reason, None).await?;
-            event.want_pass();
+            let outcome = change(event, before, after, actor, Act::Resumed, reason).await?;
+            if outcome == PauseOutcome::Done {
+                event.want_pass();
+            }
             Ok(outcome)
         })
         .await
@@ -135,9 +137,10 @@ impl Waitlist {
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
             let after = Entry { set_aside: false, offer_anyway: before.contact_problem, ..before.clone() };
-            let note = reason.note.clone();
-            let outcome = change(event, before, after, actor, Act::Placed, reason.reason, note).await?;
-            event.want_pass();
+            let outcome = change(event, before, after, actor, Act::Placed, reason).await?;
+            if outcome == PauseOutcome::Done {
+                event.want_pass();
+            }
             Ok(outcome)
         })
         .await
@@ -150,13 +153,13 @@ async fn change(
     after: Entry,
     actor: Actor,
     act: Act,
-    reason: Reason,
-    note: Option<String>,
+    reason: &StaffReason,
 ) -> Result<PauseOutcome, DbError> {
     if before == after {
         event.nothing_to_write();
         return Ok(PauseOutcome::Already);
     }
+    let (reason, note) = (reason.reason, reason.note.clone());
     event
         .move_entries(&[EntryMove { before, after, actor, act, reason, note, policy_version: None }])
         .await?;

@@ -14,6 +14,7 @@ pub mod import;
 pub mod join;
 pub mod leave;
 pub mod lists;
+pub mod on_behalf;
 pub mod pass;
 pub mod places;
 pub mod staff_offers;

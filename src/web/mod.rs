@@ -17,6 +17,7 @@ use url::Url;
 
 use crate::db::Db;
 use crate::domain::secret::Secret;
+use crate::waitlist::Waitlist;
 
 pub mod assets;
 pub mod client;
@@ -56,6 +57,12 @@ impl WebState {
     #[must_use]
     pub fn new(db: Db, secret: Secret, settings: Settings) -> Self {
         Self { db, secret, settings: Arc::new(settings), hasher: staff::hasher::Hasher::default() }
+    }
+
+    /// The use cases.
+    #[must_use]
+    pub fn waitlist(&self) -> Waitlist {
+        Waitlist::new(self.db.clone(), self.secret.clone())
     }
 }
 

@@ -13,7 +13,8 @@ use super::session::{self, id_hash};
 use super::{WebState, csrf};
 use crate::db::staff::StaffMember;
 use crate::domain::audit::Actor;
-use crate::domain::ids::StaffId;
+use crate::domain::event::Event;
+use crate::domain::ids::{EventId, StaffId};
 use crate::domain::role::Act;
 
 pub mod hasher;
@@ -76,6 +77,15 @@ impl Staff {
     #[must_use]
     pub fn may(&self, act: Act) -> bool {
         self.member.role.may(act)
+    }
+
+    /// An event of this person's organization. Those of others are not there.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], or when the database cannot be asked.
+    pub async fn event(&self, state: &WebState, id: EventId) -> Result<Event, Error> {
+        let event = state.db.event(id).await?;
+        if event.organization == self.member.organization { Ok(event) } else { Err(Error::NotFound) }
     }
 
     /// This person, for the audit.
