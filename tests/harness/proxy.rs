@@ -41,6 +41,14 @@ pub struct Held {
     pub backend: i32,
 }
 
+#[derive(Clone, Debug)]
+enum Which {
+    /// Counted from one.
+    Nth(usize),
+    /// The first that begins with this.
+    Text(String),
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Rules {
     latency: Duration,
@@ -63,8 +71,8 @@ struct Seen {
     connections: u64,
     bytes: [u64; 2],
     statements: Vec<String>,
-    /// The statement, counted from one, to hold, and where.
-    hold_at: Option<(usize, Point)>,
+    /// The statement to hold, and where.
+    hold: Option<(Which, Point)>,
 }
 
 struct Shared {
@@ -177,7 +185,7 @@ impl TcpProxy {
     pub fn forget(&self) {
         let mut seen = self.shared.seen();
         seen.statements.clear();
-        seen.hold_at = None;
+        seen.hold = None;
         drop(seen);
         self.shared.held.send_replace(None);
     }
@@ -185,7 +193,13 @@ impl TcpProxy {
     /// Begins to count from none, and holds the `n`-th statement, counted from one, before or after it is run.
     pub fn hold_at(&self, n: usize, point: Point) {
         self.forget();
-        self.shared.seen().hold_at = Some((n, point));
+        self.shared.seen().hold = Some((Which::Nth(n), point));
+    }
+
+    /// Begins to count from none, and holds the first statement that begins so, before or after it is run.
+    pub fn hold_when(&self, start: &str, point: Point) {
+        self.forget();
+        self.shared.seen().hold = Some((Which::Text(start.to_owned()), point));
     }
 
     /// Waits until the statement asked for is held.
@@ -196,7 +210,7 @@ impl TcpProxy {
 
     /// Lets the held statement, or its answer, go on.
     pub fn release(&self) {
-        self.shared.seen().hold_at = None;
+        self.shared.seen().hold = None;
         self.rule(|rules| rules.releases += 1);
     }
 }
@@ -268,8 +282,15 @@ async fn hold(statement: &str, shared: &Shared, answer: &watch::Sender<Answer>) 
     let point = {
         let mut seen = shared.seen();
         seen.statements.push(statement.to_owned());
-        let n = seen.statements.len();
-        seen.hold_at.filter(|(at, _)| *at == n).map(|(_, point)| point)
+        let is_it = |which: &Which| match which {
+            Which::Nth(n) => *n == seen.statements.len(),
+            Which::Text(start) => statement.starts_with(start),
+        };
+        let point = seen.hold.as_ref().filter(|(which, _)| is_it(which)).map(|(_, point)| *point);
+        if point.is_some() {
+            seen.hold = None;
+        }
+        point
     };
     match point {
         Some(Point::Before) => {

@@ -5,6 +5,7 @@
 mod harness;
 
 mod check;
+mod faults;
 mod import;
 mod main_job;
 mod proxy;
