@@ -35,7 +35,9 @@ impl Db {
         Ok(if hits <= most {
             Hit::Allowed
         } else {
-            Hit::Refused { seconds: (start + window - now).num_seconds().max(0) + 1 }
+            Hit::Refused {
+                seconds: ((start + window - now).num_milliseconds() + 999).div_euclid(1_000).max(1),
+            }
         })
     }
 }

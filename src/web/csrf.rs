@@ -35,6 +35,10 @@ pub async fn token(session: &Session) -> Result<String, Error> {
     Ok(hex::encode(Sha256::new().chain_update(b"fairlist form").chain_update(id.0.to_le_bytes()).finalize()))
 }
 
+/// A form that is only a button.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub struct NoFields {}
+
 /// A form whose token was checked.
 #[derive(Debug)]
 pub struct VerifiedForm<T>(pub T);

@@ -7,5 +7,7 @@ pub mod database;
 pub mod proxy;
 pub mod race;
 pub mod sample;
+pub mod site;
 pub mod smtp;
+pub mod visitor;
 pub mod world;

@@ -5,3 +5,4 @@
 mod harness;
 
 mod browser;
+mod foundation;

@@ -11,7 +11,7 @@ use tower_sessions::Session;
 
 use super::super::WebState;
 use super::super::client::ClientAddress;
-use super::super::csrf::{self, VerifiedForm};
+use super::super::csrf::{self, NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::super::headers::NO_REFERRER;
@@ -108,7 +108,10 @@ async fn sign_in(
 }
 
 /// Even where the session is over already.
-async fn sign_out(session: Session, VerifiedForm(()): VerifiedForm<()>) -> Result<Redirect, Error> {
+async fn sign_out(
+    session: Session,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Redirect, Error> {
     session.flush().await?;
     Ok(Redirect::to("/staff/sign-in"))
 }
