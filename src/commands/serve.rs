@@ -51,7 +51,7 @@ async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Re
         hosts: config.hosts.clone(),
         trusted_proxies: usize::from(config.trusted_proxies),
         staff_idle: config.staff_idle,
-        limits: Limits { joins: config.joins_per_hour, ..Limits::default() },
+        limits: Limits { joins: config.joins_per_hour },
         ..web::Settings::new(base_url.clone())
     };
     let state = WebState::new(db.clone(), config.secret(data)?, settings);

@@ -55,6 +55,7 @@ pub async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
     let mut connection = options
         .clone()
         .application_name(super::APPLICATION_NAME)
+        .disable_statement_logging()
         .connect()
         .await
         .map_err(Error::Unreachable)?;

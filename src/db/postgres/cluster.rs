@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -18,18 +18,15 @@ use tracing::{debug, info, warn};
 use super::account::Account;
 use super::binaries::{self, Binaries};
 use super::postmaster::{PidFile, Postmaster, Status};
-use super::{Error, Settings};
-use crate::clock::Entropy;
+use super::{Error, Settings, directories};
 
 /// The program's role: owns the database, may make others (benchmarks do), is no superuser.
 pub(super) const ROLE: &str = "fairlist";
 pub(super) const DATABASE: &str = "fairlist";
 const SUPERUSER: &str = "postgres";
 /// No TCP port; it is part of the socket's name.
-const PORT: u16 = 5432;
+pub(super) const PORT: u16 = 5432;
 
-/// The longest path of a socket that every system takes; the kernel's limit is 104 to 108 bytes.
-const LONGEST_SOCKET: usize = 100;
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
 
 const POLL: Duration = Duration::from_millis(25);
@@ -56,11 +53,11 @@ pub(super) struct Cluster {
 
 impl Cluster {
     pub(super) fn prepare(settings: &Settings) -> Result<Self, Error> {
-        let data = data_directory(&settings.data)?;
+        let data = directories::data_directory(&settings.data)?;
         Ok(Self {
             settings: settings.clone(),
             directory: data.join("postgres"),
-            socket: Mutex::new(data.join("run")),
+            socket: Mutex::new(directories::usual_socket_directory(&data)),
             data,
             started: AtomicI32::new(0),
         })
@@ -225,16 +222,14 @@ impl Cluster {
                 previous.clone_from(socket_directory);
             }
         }
-        let socket = self.make_socket_directory(account, previous.as_deref())?;
+        let socket = directories::socket_directory(&self.data, account, previous.as_deref())?;
         let log = self.open_log()?;
         let errors = log.try_clone().map_err(Error::at(&self.log_path()))?;
         command.arg("-D").arg(&self.directory).stdout(Stdio::from(log)).stderr(Stdio::from(errors));
-        let paths = [
-            ("unix_socket_directories", socket.as_path()),
-            ("hba_file", &self.hba_path()),
-            ("ident_file", &self.ident_path()),
-        ];
-        for (name, path) in paths {
+        // It may be a list, therefore quoted.
+        let quoted = socket.to_string_lossy().replace('"', "\"\"");
+        command.arg("-c").arg(format!("unix_socket_directories=\"{quoted}\""));
+        for (name, path) in [("hba_file", self.hba_path()), ("ident_file", self.ident_path())] {
             command.arg("-c").arg(format!("{name}={}", path.display()));
         }
         for setting in SETTINGS {
@@ -245,47 +240,6 @@ impl Cluster {
         let postmaster = Postmaster::started(child, &self.directory);
         self.started.store(postmaster.pid().as_raw(), Ordering::Relaxed);
         Ok(postmaster)
-    }
-
-    /// A directory that only the server's user, and root, can enter: in the data directory, or where that path
-    /// is too long for a socket, a short one for temporary files.
-    fn make_socket_directory(&self, account: &Account, previous: Option<&Path>) -> Result<PathBuf, Error> {
-        let usual = self.data.join("run");
-        let fits = |directory: &Path| socket_path(directory).as_os_str().len() <= LONGEST_SOCKET;
-        if fits(&usual) {
-            if !usual.exists() {
-                DirBuilder::new().mode(0o700).create(&usual).map_err(Error::at(&usual))?;
-                account.own(&usual)?;
-            }
-            return Ok(usual);
-        }
-        // The one of a server that was killed, so that they do not pile up and pools find it again.
-        if let Some(previous) =
-            previous.filter(|previous| is_short(previous) && account.keeps_private(previous))
-        {
-            return Ok(previous.to_owned());
-        }
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|_| !account.drops());
-        let name = format!("{SHORT_PREFIX}{}", hex::encode(&Entropy.bytes()[..6]));
-        let mut refused = None;
-        for parent in runtime.into_iter().chain([std::env::temp_dir(), PathBuf::from("/tmp")]) {
-            let short = parent.join(&name);
-            if !parent.is_absolute() || !fits(&short) {
-                continue;
-            }
-            // Fails if it exists, so that nobody can have prepared it.
-            match DirBuilder::new().mode(0o700).create(&short) {
-                Ok(()) => {
-                    account.own(&short)?;
-                    return Ok(short);
-                }
-                Err(problem) => refused = Some(Error::Io { path: short, source: problem }),
-            }
-        }
-        Err(refused.unwrap_or_else(|| Error::Io {
-            path: usual,
-            source: std::io::Error::other("the path is too long for a socket, and there is no shorter place"),
-        }))
     }
 
     fn open_log(&self) -> Result<File, Error> {
@@ -402,7 +356,7 @@ impl Cluster {
             }
         }
         let socket = self.socket();
-        if is_short(&socket) {
+        if directories::is_short(&socket) {
             // Not ours to insist on.
             let _ = fs::remove_dir(socket);
         }
@@ -418,36 +372,6 @@ impl Cluster {
             let _ = nix::sys::signal::kill(pid, Signal::SIGINT);
         }
     }
-}
-
-/// Makes the data directory, so that others can do nothing there; its absolute path without symbolic links.
-///
-/// # Errors
-/// When it cannot be made, or something else is there.
-pub fn data_directory(asked: &Path) -> Result<PathBuf, Error> {
-    let root = nix::unistd::geteuid().is_root();
-    // Root's server runs as another user, who has to pass through; nobody can list or read the directory.
-    let mode = if root { 0o711 } else { 0o700 };
-    let is_new = !asked.exists();
-    if !is_new && !asked.is_dir() {
-        return Err(Error::NotADirectory(asked.to_owned()));
-    }
-    if let Some(parent) = asked.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).map_err(Error::at(parent))?;
-    }
-    DirBuilder::new().recursive(true).mode(mode).create(asked).map_err(Error::at(asked))?;
-    let data = asked.canonicalize().map_err(Error::at(asked))?;
-    if root {
-        let found = data.metadata().map_err(Error::at(&data))?;
-        let ours = is_new
-            || data.join("locks").is_dir()
-            || fs::read_dir(&data).map_err(Error::at(&data))?.next().is_none();
-        if ours && found.uid() == 0 && found.mode() & 0o001 == 0 {
-            let mode = found.permissions().mode() | 0o011;
-            fs::set_permissions(&data, Permissions::from_mode(mode)).map_err(Error::at(&data))?;
-        }
-    }
-    Ok(data)
 }
 
 /// What the server is told at every start. Fast where it does not cost a commit: `fsync`, `full_page_writes` and
@@ -470,16 +394,6 @@ const SETTINGS: [&str; 15] = [
     "log_error_verbosity=terse",
     "log_line_prefix=%m [%p] ",
 ];
-
-const SHORT_PREFIX: &str = "fairlist-";
-
-fn is_short(directory: &Path) -> bool {
-    directory.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(SHORT_PREFIX.as_bytes()))
-}
-
-fn socket_path(directory: &Path) -> PathBuf {
-    directory.join(format!(".s.PGSQL.{PORT}"))
-}
 
 /// Runs `initdb`; what it said, if it failed.
 async fn initdb(

@@ -19,6 +19,7 @@
 mod account;
 mod binaries;
 mod cluster;
+mod directories;
 mod download;
 mod locks;
 mod postmaster;
@@ -35,7 +36,7 @@ use tracing::{error, info, warn};
 
 pub use self::binaries::Binaries;
 use self::cluster::Cluster;
-pub use self::cluster::data_directory;
+pub use self::directories::data_directory;
 use self::locks::Locks;
 use self::postmaster::Postmaster;
 
