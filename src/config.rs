@@ -139,6 +139,12 @@ pub enum Command {
     /// `serve` does the same when it starts; two that start at once do it once. A database that a newer
     /// Fairlist has migrated is refused.
     Migrate,
+    /// Put a list from a CSV file on an event's waitlist
+    ///
+    /// Everybody is put behind those already listed, in the order of their time of joining and then of the file.
+    /// What is not taken is reported row by row. Running it again does no harm: nobody is put on the list twice,
+    /// and an import that was interrupted is carried on.
+    Import(crate::commands::import::Arguments),
     /// Open psql on the database
     ///
     /// On the running private server, or on one that is started for as long as psql runs. What follows `--` is

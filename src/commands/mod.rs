@@ -15,6 +15,8 @@ mod psql;
 mod serve;
 mod staff;
 
+pub mod import;
+
 /// A database of its own may still be starting when we do.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
@@ -46,6 +48,9 @@ pub enum Failure {
     /// A rule of the program refused; the sentence says why.
     #[error("{0}")]
     Outcome(String),
+    /// A file was not imported, or not to its end.
+    #[error(transparent)]
+    Import(#[from] import::ImportFailure),
     /// Another program could not be started.
     #[error("{program}: {source}")]
     Program {
@@ -71,6 +76,8 @@ pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Serve(arguments) => serve::serve(&cli.common, &arguments).await,
         Command::Migrate => interruptible(migrate(&cli.common)).await,
+        // Told to stop, it says how far it is.
+        Command::Import(arguments) => import::run(&cli.common, &arguments).await,
         // psql has its own idea of Ctrl-C.
         Command::Psql { arguments } => psql::psql(&cli.common, arguments).await,
         Command::Staff(StaffCommand::Add(new)) => interruptible(staff::add(&cli.common, &new)).await,

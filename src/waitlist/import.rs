@@ -12,9 +12,9 @@ use crate::db::import::{Import, Imported, NewImport};
 use crate::db::locked_event::retry;
 use crate::db::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Record, Subject};
-use crate::domain::event::EventState;
+use crate::domain::event::{Event, EventState};
 use crate::domain::ids::{EventId, ImportId, StaffId};
-use crate::domain::import::{Plan, Reading};
+use crate::domain::import::{Field, Plan, Reading};
 use crate::domain::reason::Reason;
 
 /// The most people of one step.
@@ -64,6 +64,14 @@ pub enum StartOutcome {
     AnotherRuns,
     /// The event was cancelled or is over.
     EventEnded(EventState),
+}
+
+/// How a file is read for this event.
+///
+/// # Errors
+/// What the database says.
+pub async fn reading(db: &Db, event: &Event, columns: Vec<(Field, usize)>) -> Result<Reading, DbError> {
+    Ok(Reading { columns, zone: event.zone, largest_party: db.policy(event.id).await?.largest_party() })
 }
 
 /// Starts the import of a file, once: the same file read in the same way is the same import.
