@@ -157,6 +157,39 @@ pub enum Command {
     /// Say who may sign in as staff
     #[command(subcommand)]
     Staff(StaffCommand),
+    /// Measure what Fairlist costs beside the same work as raw SQL
+    ///
+    /// On a database of its own on the same server, removed at the end. Prints our cost, the raw cost and the
+    /// ratio: below 1 we are cheaper.
+    Bench(BenchArguments),
+}
+
+/// What to measure.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArguments {
+    /// `pass`: 1,000 places offered to a list of 1,000,000; `accept`: 16 clients accept offers of one event
+    pub kind: BenchKind,
+
+    /// Print one JSON object: name, unit, ours, raw, ratio
+    #[arg(long)]
+    pub json: bool,
+
+    /// Print the raw SQL and stop
+    #[arg(long)]
+    pub show: bool,
+
+    /// People waiting [default: 1,000,000 for pass, 1,000 for accept]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1_000..=10_000_000))]
+    pub waiting: Option<i64>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BenchKind {
+    /// One pass that makes 1,000 offers.
+    Pass,
+    /// Accepting 1,000 offers of one event.
+    Accept,
 }
 
 /// Who may sign in as staff.

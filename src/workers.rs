@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub mod passes;
+
 use crate::clock::Entropy;
 use crate::db::{Db, DbError};
 use crate::domain::delivery::Channel;

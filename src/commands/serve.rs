@@ -3,17 +3,23 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Database, Failure, told_to_stop};
 use crate::clock::Clock;
-use crate::config::{Common, ServerArguments, ServerConfig};
+use crate::config::{Common, Mail, ServerArguments, ServerConfig};
 use crate::db::{Db, PoolSizes};
+use crate::messages::smtp::Server;
+use crate::messages::{self, Relay};
+use crate::waitlist::Waitlist;
 use crate::web::{self, Limits, WebState};
+use crate::workers;
 
 /// How long what was begun may take once we are told to stop. With closing connections and stopping the private
 /// Postgres it stays below the 20 seconds after which service managers lose patience.
@@ -54,13 +60,20 @@ async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Re
         limits: Limits { joins: config.joins_per_hour },
         ..web::Settings::new(base_url.clone())
     };
-    let state = WebState::new(db.clone(), config.secret(data)?, settings);
+    let secret = config.secret(data)?;
+    let waitlist = Waitlist::new(db.clone(), secret.clone());
+    let relay = config.mail.as_ref().map(relay).transpose()?;
+    let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), relay));
+    let state = WebState::new(db.clone(), secret, settings);
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
     let stopping = CancellationToken::new();
     let pages = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(stopping.clone().cancelled_owned());
     let mut pages = tokio::spawn(pages.into_future());
+    let mut at_work = JoinSet::new();
+    workers::passes::start(&mut at_work, &waitlist, &stopping);
+    workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");
 
     tokio::select! {
@@ -75,8 +88,19 @@ async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Re
         told = told_to_stop() => told?,
     }
     pages.abort();
+    // Workers stop between two ticks; what they hold is released with its lease.
+    let rested = async { while at_work.join_next().await.is_some() {} };
+    if tokio::time::timeout(CLOSE, rested).await.is_err() {
+        warn!("Some work is not done; its leases will run out");
+    }
     // Whoever still holds a connection loses it; its transaction is rolled back.
     drop(tokio::time::timeout(CLOSE, db.close()).await);
     info!("Stopped");
     Ok(())
+}
+
+fn relay(mail: &Mail) -> Result<Relay, Failure> {
+    let server = Server::parse(mail.smtp.as_str())
+        .map_err(|problem| Failure::Outcome(format!("--smtp-url (FAIRLIST_SMTP_URL): {problem}")))?;
+    Ok(Relay { server, from: mail.from.clone() })
 }

@@ -13,6 +13,7 @@ use crate::clock::{Clock, Entropy};
 
 pub mod audit;
 pub mod background;
+pub mod bench;
 pub mod bookings;
 pub mod check;
 pub mod contacts;
@@ -101,6 +102,28 @@ impl DbError {
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy(_) | Self::CommitUnknown(_))
     }
+
+    /// Whether trying parts of the same work again would only meet the same: the database, not the data, said no.
+    #[must_use]
+    pub fn concerns_all(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Busy(_) | Self::CommitUnknown(_) | Self::NotFound)
+    }
+
+    /// The same error for somebody else who asked with this one.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let cause = || sqlx::Error::Protocol(self.to_string());
+        match self {
+            Self::Unavailable(_) => Self::Unavailable(cause()),
+            Self::Busy(_) => Self::Busy(cause()),
+            Self::CommitUnknown(_) => Self::CommitUnknown(cause()),
+            Self::Constraint(name) => Self::Constraint(name.clone()),
+            Self::NotFound => Self::NotFound,
+            Self::Unreadable(what, text) => Self::Unreadable(what, text.clone()),
+            Self::LostRace(what) => Self::LostRace(what),
+            Self::Other(_) => Self::Other(cause()),
+        }
+    }
 }
 
 /// How many connections each kind of work may have.
@@ -137,6 +160,7 @@ pub struct Db {
     pages: PgPool,
     workers: PgPool,
     sessions: PgPool,
+    listener: PgPool,
     clock: Clock,
     entropy: Entropy,
     hints: Arc<Hints>,
@@ -173,6 +197,7 @@ impl Db {
             pages: pool(options, sizes.pages, "5s", Duration::from_millis(2_500)),
             workers: pool(options, sizes.workers, "30s", Duration::from_secs(10)),
             sessions: pool(options, sizes.sessions, "5s", Duration::from_millis(2_500)),
+            listener: pool(options, 1, "5s", Duration::from_secs(10)),
             clock,
             entropy: Entropy,
             hints: Arc::new(Hints::default()),
@@ -194,6 +219,11 @@ impl Db {
     /// The pool that a flood of pages cannot exhaust.
     pub(crate) fn sessions(&self) -> &PgPool {
         &self.sessions
+    }
+
+    /// The one connection that waits for notifications.
+    pub(crate) fn listener(&self) -> &PgPool {
+        &self.listener
     }
 
     /// Nudges to the workers of this process.
@@ -230,5 +260,6 @@ impl Db {
         self.pages.close().await;
         self.workers.close().await;
         self.sessions.close().await;
+        self.listener.close().await;
     }
 }

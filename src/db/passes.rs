@@ -343,3 +343,29 @@ impl Db {
         .transpose()
     }
 }
+
+/// Hints from other processes that a pass was requested.
+pub struct PassListener(sqlx::postgres::PgListener);
+
+impl Db {
+    /// Listens for pass requests. Whoever listens scans once after this, for what was said before.
+    ///
+    /// # Errors
+    /// When the database cannot be reached.
+    pub async fn listen_for_passes(&self) -> Result<PassListener, DbError> {
+        let mut listener = sqlx::postgres::PgListener::connect_with(self.listener()).await?;
+        listener.listen(PASS_CHANNEL).await?;
+        Ok(PassListener(listener))
+    }
+}
+
+impl PassListener {
+    /// Waits for a hint; a lost connection counts as one, for nobody knows what was missed.
+    ///
+    /// # Errors
+    /// When the database cannot be reached again.
+    pub async fn hinted(&mut self) -> Result<(), DbError> {
+        self.0.try_recv().await?;
+        Ok(())
+    }
+}

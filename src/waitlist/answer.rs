@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::Waitlist;
 use super::ending::{Ending, end_offers, labels};
 use super::pass::moved_back;
+use super::{Waitlist, decide};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
@@ -105,7 +105,7 @@ impl Waitlist {
     /// # Errors
     /// What the database says; then nothing was decided, or it is not known ([`DbError::CommitUnknown`]).
     pub async fn accept(&self, event: EventId, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
-        self.decide(event, async |event| accept(event, commands).await).await
+        decide!(self, event, async |event| accept(event, commands).await).await
     }
 
     /// Decides offers of one event that were declined, in this order, and answers each.
@@ -117,7 +117,7 @@ impl Waitlist {
         event: EventId,
         commands: &[Decline],
     ) -> Result<Vec<DeclineOutcome>, DbError> {
-        self.decide(event, async |event| decline(event, commands).await).await
+        decide!(self, event, async |event| decline(event, commands).await).await
     }
 }
 
@@ -136,7 +136,10 @@ async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError
     })
 }
 
-pub(super) async fn accept(event: &mut LockedEvent, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
+pub(super) async fn accept(
+    event: &mut LockedEvent,
+    commands: &[Accept],
+) -> Result<Vec<AcceptOutcome>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
     let mut references = references(event, &known).await?;
@@ -279,7 +282,10 @@ async fn take(
     event.move_places(&places).await
 }
 
-pub(super) async fn decline(event: &mut LockedEvent, commands: &[Decline]) -> Result<Vec<DeclineOutcome>, DbError> {
+pub(super) async fn decline(
+    event: &mut LockedEvent,
+    commands: &[Decline],
+) -> Result<Vec<DeclineOutcome>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
     let mut versions: Vec<i32> = known.offers.values().map(|offer| offer.policy_version).collect();

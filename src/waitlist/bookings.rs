@@ -1,9 +1,9 @@
 //! Booking without an offer, by customers and staff, and cancelling: a cancelled booking frees its place once.
 
-use super::Waitlist;
 use super::answer::{Accept, AcceptOutcome};
 use super::ending::labels;
 use super::join::free_for_all;
+use super::{Waitlist, decide};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
@@ -83,7 +83,7 @@ impl Waitlist {
     /// # Errors
     /// What the database says.
     pub async fn book(&self, event: EventId, command: &Book) -> Result<BookOutcome, DbError> {
-        let outcome = self.decide(event, async |event| book(event, command).await).await?;
+        let outcome = decide!(self, event, async |event| book(event, command).await).await?;
         match outcome {
             // Staff who book for somebody with a live offer accept it on their behalf.
             BookOutcome::HasOffer(offer) if command.actor.staff().is_some() => {
@@ -111,7 +111,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<CancelOutcome, DbError> {
-        self.decide(event, async |event| cancel(event, booking, actor, reason).await).await
+        decide!(self, event, async |event| cancel(event, booking, actor, reason).await).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! An event's life: published, changed, cancelled, un-cancelled, over; and its rule.
 
-use super::Waitlist;
 use super::lists::revoke_pending;
 use super::pass::CHUNK;
+use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::events::{EventSettings, NewEvent};
 use crate::db::messages::Draft;
@@ -86,7 +86,7 @@ impl Waitlist {
         actor: Actor,
         reason: Reason,
     ) -> Result<EventOutcome, DbError> {
-        self.decide(event, async |event| match event.event().state {
+        decide!(self, event, async |event| match event.event().state {
             EventState::Draft => {
                 set_state(event, EventState::Published, Act::Published, actor, reason, None).await?;
                 Ok(EventOutcome::Done { revoked: 0, entries: 0 })
@@ -114,7 +114,7 @@ impl Waitlist {
         form_version: i32,
         actor: Actor,
     ) -> Result<SaveOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             if matches!(event.event().state, EventState::Cancelled | EventState::Over) {
                 event.nothing_to_write();
                 return Ok(SaveOutcome::NotFrom(event.event().state));
@@ -154,7 +154,7 @@ impl Waitlist {
         if let Err(error) = policy.check() {
             return Ok(SaveOutcome::Refused(error));
         }
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             if event.event().form_version != form_version {
                 event.nothing_to_write();
                 return Ok(SaveOutcome::Conflict);
@@ -179,23 +179,22 @@ impl Waitlist {
     ) -> Result<EventOutcome, DbError> {
         let (mut revoked, mut entries, mut changed) = (0, 0, false);
         loop {
-            let step = self
-                .decide(event, async |event| {
-                    match event.event().state {
-                        EventState::Draft | EventState::Published | EventState::Cancelled => {}
-                        EventState::Over => {
-                            event.nothing_to_write();
-                            return Ok(Err(EventState::Over));
-                        }
+            let step = decide!(self, event, async |event| {
+                match event.event().state {
+                    EventState::Draft | EventState::Published | EventState::Cancelled => {}
+                    EventState::Over => {
+                        event.nothing_to_write();
+                        return Ok(Err(EventState::Over));
                     }
-                    let first = event.event().state != EventState::Cancelled;
-                    let note = reason.note.clone();
-                    let (offers, closed) =
-                        end(event, EventState::Cancelled, actor, Reason::EventCancelled, note).await?;
-                    event.nothing_to_write();
-                    Ok(Ok((first, offers, closed)))
-                })
-                .await?;
+                }
+                let first = event.event().state != EventState::Cancelled;
+                let note = reason.note.clone();
+                let (offers, closed) =
+                    end(event, EventState::Cancelled, actor, Reason::EventCancelled, note).await?;
+                event.nothing_to_write();
+                Ok(Ok((first, offers, closed)))
+            })
+            .await?;
             match step {
                 Err(from) => return Ok(EventOutcome::NotFrom(from)),
                 Ok((first, offers, closed)) => {
@@ -227,22 +226,21 @@ impl Waitlist {
     ) -> Result<EventOutcome, DbError> {
         let mut entries = 0;
         loop {
-            let step = self
-                .decide(event, async |event| {
-                    let from = event.event().state;
-                    if from == EventState::Cancelled {
-                        let note = reason.note.clone();
-                        set_state(event, EventState::Published, Act::Reopened, actor, reason.reason, note)
-                            .await?;
-                    } else if from != EventState::Published {
-                        event.nothing_to_write();
-                        return Ok(Err(from));
-                    }
-                    let reopened = reopen(event, actor).await?;
+            let step = decide!(self, event, async |event| {
+                let from = event.event().state;
+                if from == EventState::Cancelled {
+                    let note = reason.note.clone();
+                    set_state(event, EventState::Published, Act::Reopened, actor, reason.reason, note)
+                        .await?;
+                } else if from != EventState::Published {
                     event.nothing_to_write();
-                    Ok(Ok((from == EventState::Cancelled, reopened)))
-                })
-                .await?;
+                    return Ok(Err(from));
+                }
+                let reopened = reopen(event, actor).await?;
+                event.nothing_to_write();
+                Ok(Ok((from == EventState::Cancelled, reopened)))
+            })
+            .await?;
             match step {
                 Err(from) => return Ok(EventOutcome::NotFrom(from)),
                 Ok((false, 0)) if entries == 0 => return Ok(EventOutcome::Already),

@@ -2,7 +2,7 @@
 
 use chrono::Duration;
 
-use super::Waitlist;
+use super::{Waitlist, decide};
 use crate::db::entries::{EntryMove, NewEntry};
 use crate::db::messages::Draft;
 use crate::db::{DbError, LockedEvent};
@@ -88,7 +88,7 @@ impl Waitlist {
     /// # Errors
     /// What the database says.
     pub async fn join(&self, event: EventId, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
-        self.decide(event, async |event| join(event, commands).await).await
+        decide!(self, event, async |event| join(event, commands).await).await
     }
 
     /// Sends a code to a person's address.
@@ -127,7 +127,7 @@ impl Waitlist {
 
     /// Confirms a person's entry on an event: from now on it is in the line.
     async fn confirm(&self, event: EventId, person: PersonId) -> Result<Option<EntryId>, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let Some(before) = event.live_entries_of(&[person]).await?.pop() else {
                 event.nothing_to_write();
                 return Ok(None);

@@ -1,7 +1,7 @@
 //! Leaving the list in every state, being taken off by staff, pausing and resuming.
 
-use super::Waitlist;
 use super::ending::{Ending, end_offers};
+use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
@@ -42,7 +42,7 @@ impl Waitlist {
     /// # Errors
     /// [`DbError::NotFound`] when this event has no such entry, or what the database says.
     pub async fn leave(&self, event: EventId, entry: EntryId, actor: Actor) -> Result<LeaveOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             take_off(event, entry, EntryState::Withdrawn, Act::Left, Reason::Left, None, actor).await
         })
         .await
@@ -59,7 +59,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<LeaveOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let note = reason.note.clone();
             take_off(event, entry, EntryState::Removed, Act::Removed, reason.reason, note, actor).await
         })
@@ -79,7 +79,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();
@@ -102,7 +102,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();
@@ -130,7 +130,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();

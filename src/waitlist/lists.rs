@@ -1,8 +1,8 @@
 //! An event's list: opened, frozen, closed, scheduled.
 
-use super::Waitlist;
 use super::ending::{Ending, end_offers};
 use super::pass::{CHUNK, moved_back};
+use super::{Waitlist, decide};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::entry::{EntryState, Return};
@@ -41,29 +41,27 @@ impl Waitlist {
     ) -> Result<ListOutcome, DbError> {
         let mut revoked = 0;
         loop {
-            let (outcome, more) = self
-                .decide(event, async |event| {
-                    if matches!(event.event().state, EventState::Cancelled | EventState::Over) {
-                        event.nothing_to_write();
-                        return Ok((ListOutcome::NotPublished, false));
-                    }
-                    let unchanged = event.event().list == to;
-                    if !unchanged {
-                        change(event, to, actor, reason.reason, reason.note.clone()).await?;
-                    }
-                    let mut now_revoked = 0;
-                    if to == ListState::Closed {
-                        now_revoked =
-                            revoke_pending(event, actor, Reason::ListClosed, Some(Occasion::ListClosed))
-                                .await?;
-                    }
-                    if unchanged && now_revoked == 0 {
-                        event.nothing_to_write();
-                        return Ok((ListOutcome::Already, false));
-                    }
-                    Ok((ListOutcome::Done { revoked: now_revoked }, now_revoked == CHUNK))
-                })
-                .await?;
+            let (outcome, more) = decide!(self, event, async |event| {
+                if matches!(event.event().state, EventState::Cancelled | EventState::Over) {
+                    event.nothing_to_write();
+                    return Ok((ListOutcome::NotPublished, false));
+                }
+                let unchanged = event.event().list == to;
+                if !unchanged {
+                    change(event, to, actor, reason.reason, reason.note.clone()).await?;
+                }
+                let mut now_revoked = 0;
+                if to == ListState::Closed {
+                    now_revoked =
+                        revoke_pending(event, actor, Reason::ListClosed, Some(Occasion::ListClosed)).await?;
+                }
+                if unchanged && now_revoked == 0 {
+                    event.nothing_to_write();
+                    return Ok((ListOutcome::Already, false));
+                }
+                Ok((ListOutcome::Done { revoked: now_revoked }, now_revoked == CHUNK))
+            })
+            .await?;
             match outcome {
                 ListOutcome::Done { revoked: now } => revoked += now,
                 ListOutcome::Already if revoked > 0 => return Ok(ListOutcome::Done { revoked }),

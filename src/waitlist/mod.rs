@@ -1,8 +1,7 @@
 //! The use cases, a function per act. Each decides under the event's lock by pure code from `domain`, writes sets
 //! through `LockedEvent`, and answers with an outcome: an expected refusal is not an error.
 
-use crate::db::{Db, DbError, LockedEvent, locked_event};
-use crate::domain::ids::EventId;
+use crate::db::Db;
 use crate::domain::secret::Secret;
 
 pub mod answer;
@@ -18,6 +17,7 @@ pub mod on_behalf;
 pub mod pass;
 pub mod places;
 pub mod staff_offers;
+pub mod together;
 
 /// The waitlist: the database and the secret from which tokens and codes are derived. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -50,18 +50,16 @@ impl Waitlist {
     pub fn for_workers(&self) -> Self {
         Self { db: self.db.for_workers(), secret: self.secret.clone() }
     }
-
-    /// Decides under the event's lock, trying again when the lock was not granted or the commit's fate is unknown:
-    /// every use case reads the state before it writes, so that a second run tells what the first did.
-    async fn decide<T>(
-        &self,
-        event: EventId,
-        work: impl AsyncFn(&mut LockedEvent) -> Result<T, DbError>,
-    ) -> Result<T, DbError> {
-        let work = &work;
-        locked_event::retry(self.db.entropy(), || {
-            self.db.with_event(event, async |locked| work(locked).await)
-        })
-        .await
-    }
 }
+
+/// Decides under the event's lock, trying again when the lock was not granted or the commit's fate is unknown: every
+/// use case reads the state before it writes, so that a second run tells what the first did. A macro, because a
+/// function that takes the work as an `AsyncFn` with borrowed captures would have a future that is not `Send`.
+macro_rules! decide {
+    ($waitlist:expr, $event:expr, $work:expr $(,)?) => {
+        $crate::db::locked_event::retry::<_, $crate::db::DbError, _>($waitlist.db.entropy(), || {
+            $waitlist.db.with_event($event, $work)
+        })
+    };
+}
+use decide;

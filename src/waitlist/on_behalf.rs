@@ -1,8 +1,8 @@
 //! Answers that customers give by telephone or in person, written down by staff. The transition is the same as the
 //! customer's own; a record beside it says who took the answer, and why it did not come by the page.
 
-use super::Waitlist;
 use super::answer::{self, Accept, AcceptOutcome, Decline, DeclineOutcome};
+use super::{Waitlist, decide};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::ids::{EventId, OfferId};
@@ -21,7 +21,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<AcceptOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let known = event.offer(offer).await?;
             let accept = Accept { offer, person: known.person, actor };
             let outcome = answer::accept(event, &[accept]).await?.pop().ok_or(DbError::NotFound)?;
@@ -44,7 +44,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<DeclineOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let known = event.offer(offer).await?;
             let decline = Decline { offer, person: known.person, actor };
             let outcome = answer::decline(event, &[decline]).await?.pop().ok_or(DbError::NotFound)?;

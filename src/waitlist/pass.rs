@@ -2,8 +2,8 @@
 
 use chrono::Duration;
 
-use super::Waitlist;
 use super::ending::{Ending, end_offers, labels};
+use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
 use crate::db::offers::NewOffer;
@@ -44,7 +44,7 @@ impl Waitlist {
     /// # Errors
     /// What the database says.
     pub async fn run_pass(&self, event: EventId) -> Result<PassReport, DbError> {
-        self.decide(event, async |event| pass(event, &self.secret).await).await
+        decide!(self, event, async |event| pass(event, &self.secret).await).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Places added, retired and brought back: an event's capacity.
 
-use super::Waitlist;
+use super::{Waitlist, decide};
 use crate::db::DbError;
 use crate::db::places::{NewRelease, PlaceMove};
 use crate::domain::audit::Actor;
@@ -54,19 +54,18 @@ impl Waitlist {
         if labels.is_empty() || labels.len() > PLACES_MAX {
             return Ok(AddPlacesOutcome::BadNumber);
         }
-        let result = self
-            .decide(event, async |event| {
-                if event.has_release("places", once).await? {
-                    event.nothing_to_write();
-                    return Ok(AddPlacesOutcome::Already);
-                }
-                let places = event.add_places(labels, actor, reason).await?;
-                let release = NewRelease { source: "places", source_id: once.to_owned(), reason, places };
-                event.add_releases(&[release], actor).await?;
-                event.want_pass();
-                Ok(AddPlacesOutcome::Added(labels.len()))
-            })
-            .await;
+        let result = decide!(self, event, async |event| {
+            if event.has_release("places", once).await? {
+                event.nothing_to_write();
+                return Ok(AddPlacesOutcome::Already);
+            }
+            let places = event.add_places(labels, actor, reason).await?;
+            let release = NewRelease { source: "places", source_id: once.to_owned(), reason, places };
+            event.add_releases(&[release], actor).await?;
+            event.want_pass();
+            Ok(AddPlacesOutcome::Added(labels.len()))
+        })
+        .await;
         match result {
             Err(DbError::Constraint(name)) if name == "places_label_key" => Ok(AddPlacesOutcome::LabelTaken),
             result => result,
@@ -84,7 +83,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<RetireOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let places = event.places(places).await?;
             retire(event, places, actor, reason.reason).await
         })
@@ -103,7 +102,7 @@ impl Waitlist {
         reason: &StaffReason,
     ) -> Result<RetireOutcome, DbError> {
         let count = i64::try_from(count.min(PLACES_MAX)).unwrap_or(0);
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let places = event.places_to_retire(count).await?;
             retire(event, places, actor, reason.reason).await
         })

@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
-use super::Waitlist;
 use super::bookings::CancelOutcome;
 use super::ending::{Ending, end_offers};
 use super::pass::{moved_back, tell_of_offer};
+use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
 use crate::db::offers::{NewOffer, OfferMove};
@@ -128,7 +128,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<RevokeOutcome, DbError> {
-        self.decide(event, async |event| revoke(event, offer, after, actor, reason).await).await
+        decide!(self, event, async |event| revoke(event, offer, after, actor, reason).await).await
     }
 
     /// Gives an expired or revoked hold again, with a new deadline and any open places.
@@ -143,7 +143,8 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ReactivateOutcome, DbError> {
-        self.decide(event, async |event| reactivate(self, event, offer, deadline, actor, reason).await).await
+        decide!(self, event, async |event| reactivate(self, event, offer, deadline, actor, reason).await)
+            .await
     }
 
     /// Staff offer open places to a waiting entry, whoever is ahead. Without a deadline the rule's window applies.
@@ -158,7 +159,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<OfferOutcome, DbError> {
-        self.decide(event, async |event| offer_to(self, event, entry, deadline, actor, reason).await).await
+        decide!(self, event, async |event| offer_to(self, event, entry, deadline, actor, reason).await).await
     }
 
     /// Moves the deadline of a pending offer further away, at most to the start.
@@ -173,7 +174,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ExtendOutcome, DbError> {
-        self.decide(event, async |event| {
+        decide!(self, event, async |event| {
             let before = event.offer(offer).await?;
             if !before.is_claimable(event.now()) {
                 event.nothing_to_write();

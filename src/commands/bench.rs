@@ -1,0 +1,249 @@
+//! `fairlist bench`: what we cost beside the same work as raw SQL, on the same database in the same run.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use super::{Database, Failure};
+use crate::clock::{Clock, Entropy};
+use crate::config::{BenchArguments, BenchKind, Common};
+use crate::db::bench::{BenchDatabase, Pending, RAW_ACCEPT, RAW_PASS};
+use crate::db::events::{EventSettings, NewEvent};
+use crate::db::staff::NewStaff;
+use crate::db::{Db, DbError, PoolSizes};
+use crate::domain::audit::Actor;
+use crate::domain::contact::{EmailAddress, PersonName};
+use crate::domain::ids::{EventId, OrganizationId};
+use crate::domain::policy::Policy;
+use crate::domain::reason::Reason;
+use crate::domain::role::Role;
+use crate::domain::secret::Secret;
+use crate::waitlist::Waitlist;
+use crate::waitlist::answer::{Accept, AcceptOutcome};
+use crate::waitlist::events::CreateOutcome;
+use crate::waitlist::together::Together;
+
+/// Each side runs so often, in turn; the medians are compared.
+const RUNS: usize = 5;
+const PLACES: i64 = 1_000;
+const WAITING: i64 = 1_000_000;
+const CLIENTS: usize = 16;
+
+/// A cost on both sides.
+#[derive(Debug, serde::Serialize)]
+struct Figures {
+    name: &'static str,
+    unit: &'static str,
+    ours: f64,
+    raw: f64,
+    ratio: f64,
+}
+
+pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result<ExitCode, Failure> {
+    if arguments.show {
+        let statements = match arguments.kind {
+            BenchKind::Pass => RAW_PASS,
+            BenchKind::Accept => RAW_ACCEPT,
+        };
+        println!("BEGIN;\n{};\nCOMMIT;", statements.join(";\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let server = Database::attach(common).await?;
+    let database = BenchDatabase::create(&server.options).await?;
+    let waiting = arguments.waiting.unwrap_or(match arguments.kind {
+        BenchKind::Pass => WAITING,
+        BenchKind::Accept => PLACES,
+    });
+    let measured = measure(&database, arguments.kind, waiting).await;
+    database.drop().await?;
+    server.stop().await?;
+    let figures = measured?;
+    if arguments.json {
+        println!("{}", serde_json::to_string(&figures).map_err(|error| Failure::Outcome(error.to_string()))?);
+    } else {
+        println!(
+            "{}: ours {:.3} {unit}, raw {:.3} {unit}, ratio {:.2}",
+            figures.name,
+            figures.ours,
+            figures.raw,
+            figures.ratio,
+            unit = figures.unit
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(database: &BenchDatabase, kind: BenchKind, waiting: i64) -> Result<Figures, DbError> {
+    let sizes = PoolSizes { pages: 20, ..PoolSizes::default() };
+    let db = Db::new(&database.options(), sizes, Clock::database());
+    let secret = Secret::new(vec![0; 32]).map_err(|_| DbError::NotFound)?;
+    let waitlist = Waitlist::new(db, secret);
+    let (organization, event) = set_up(&waitlist).await?;
+    eprintln!("filling the list: {waiting} waiting, {PLACES} places");
+    database.fill(event, organization, waiting, PLACES).await?;
+    let figures = match kind {
+        BenchKind::Pass => passes(database, &waitlist, event).await,
+        BenchKind::Accept => accepts(database, &waitlist, event).await,
+    };
+    waitlist.db().close().await;
+    figures
+}
+
+async fn set_up(waitlist: &Waitlist) -> Result<(OrganizationId, EventId), DbError> {
+    let unreadable = |_| DbError::NotFound;
+    let email = EmailAddress::parse("bench@example.org").map_err(unreadable)?;
+    let name = PersonName::parse("Bench").map_err(|_| DbError::NotFound)?;
+    let new = NewStaff { organization: "Bench", email: &email, name: &name, role: Role::Owner };
+    waitlist.db().add_staff(&new, Entropy.bytes()).await?;
+    let credentials = waitlist.db().staff_credentials(&email).await?.ok_or(DbError::NotFound)?;
+    let member = waitlist.db().staff_member(credentials.staff).await?.ok_or(DbError::NotFound)?;
+    let new = NewEvent {
+        organization: member.organization,
+        slug: "bench".to_owned(),
+        settings: EventSettings {
+            name: "Bench".to_owned(),
+            description: String::new(),
+            venue: String::new(),
+            zone: chrono_tz::UTC,
+            starts_at: None,
+            list_opens_at: None,
+            list_freezes_at: None,
+        },
+    };
+    let policy = Policy { window: Some(chrono::Duration::hours(2)), ..Policy::first() };
+    match waitlist.create_event(&new, &policy, Some(credentials.staff)).await? {
+        CreateOutcome::Created(event) => {
+            waitlist.publish(event, Actor::Operator, Reason::SetUp).await?;
+            Ok((member.organization, event))
+        }
+        CreateOutcome::SlugTaken => Err(DbError::NotFound),
+    }
+}
+
+async fn passes(database: &BenchDatabase, waitlist: &Waitlist, event: EventId) -> Result<Figures, DbError> {
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    for run in 0..=RUNS {
+        database.undo(event).await?;
+        let took_raw = database.raw_pass(event).await?;
+        database.undo(event).await?;
+        let began = Instant::now();
+        let report = waitlist.run_pass(event).await?;
+        let took_ours = began.elapsed();
+        if i64::try_from(report.offered) != Ok(PLACES) {
+            return Err(DbError::LostRace("pass"));
+        }
+        eprintln!("run {run}: ours {:.1} ms, raw {:.1} ms", millis(took_ours), millis(took_raw));
+        // The first run of each warms the caches and is not counted.
+        if run > 0 {
+            ours.push(took_ours);
+            raw.push(took_raw);
+        }
+    }
+    Ok(figures("pass", "ms", millis(median(ours)), millis(median(raw))))
+}
+
+async fn accepts(database: &BenchDatabase, waitlist: &Waitlist, event: EventId) -> Result<Figures, DbError> {
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    for run in 0..=RUNS {
+        let took_raw = timed(database, waitlist, event, raw_accepts).await?;
+        let took_ours = timed(database, waitlist, event, our_accepts).await?;
+        eprintln!(
+            "run {run}: ours {:.1} ms, raw {:.1} ms for {PLACES} accepts",
+            millis(took_ours),
+            millis(took_raw)
+        );
+        if run > 0 {
+            ours.push(took_ours);
+            raw.push(took_raw);
+        }
+    }
+
+    // A thousand accepts in so many milliseconds are so many microseconds each.
+    Ok(figures("accept", "µs", millis(median(ours)), millis(median(raw))))
+}
+
+async fn timed(
+    database: &BenchDatabase,
+    waitlist: &Waitlist,
+    event: EventId,
+    accepts: impl AsyncFn(&BenchDatabase, &Waitlist, EventId, Vec<Vec<Pending>>) -> Result<Duration, DbError>,
+) -> Result<Duration, DbError> {
+    database.undo(event).await?;
+    waitlist.run_pass(event).await?;
+    let mut shares: Vec<Vec<Pending>> = vec![Vec::new(); CLIENTS];
+    for (n, pending) in database.pending(event).await?.into_iter().enumerate() {
+        shares[n % CLIENTS].push(pending);
+    }
+    database.settle().await?;
+    accepts(database, waitlist, event, shares).await
+}
+
+async fn raw_accepts(
+    database: &BenchDatabase,
+    _: &Waitlist,
+    event: EventId,
+    shares: Vec<Vec<Pending>>,
+) -> Result<Duration, DbError> {
+    let mut clients = tokio::task::JoinSet::new();
+    let mut connections = Vec::new();
+    for _ in 0..shares.len() {
+        connections.push(database.connect().await?);
+    }
+    let began = Instant::now();
+    for (share, mut connection) in shares.into_iter().zip(connections) {
+        clients.spawn(async move {
+            for pending in share {
+                let ids = [Entropy.id(), Entropy.id()];
+                BenchDatabase::raw_accept(&mut connection, event, pending.offer, ids).await?;
+            }
+            Ok::<(), DbError>(())
+        });
+    }
+    finish(clients).await?;
+    Ok(began.elapsed())
+}
+
+async fn our_accepts(
+    _: &BenchDatabase,
+    waitlist: &Waitlist,
+    event: EventId,
+    shares: Vec<Vec<Pending>>,
+) -> Result<Duration, DbError> {
+    let together = Together::new(waitlist.clone());
+    let mut clients = tokio::task::JoinSet::new();
+    let began = Instant::now();
+    for share in shares {
+        let together = together.clone();
+        clients.spawn(async move {
+            for Pending { offer, person } in share {
+                let accept = Accept { offer, person, actor: Actor::Person(person) };
+                if !matches!(together.accept(event, accept).await?, AcceptOutcome::Accepted { .. }) {
+                    return Err(DbError::LostRace("offer"));
+                }
+            }
+            Ok(())
+        });
+    }
+    finish(clients).await?;
+    Ok(began.elapsed())
+}
+
+async fn finish(mut clients: tokio::task::JoinSet<Result<(), DbError>>) -> Result<(), DbError> {
+    while let Some(ended) = clients.join_next().await {
+        ended.map_err(|_| DbError::LostRace("client"))??;
+    }
+    Ok(())
+}
+
+fn figures(name: &'static str, unit: &'static str, ours: f64, raw: f64) -> Figures {
+    let round = |value: f64| (value * 1_000.0).round() / 1_000.0;
+    Figures { name, unit, ours: round(ours), raw: round(raw), ratio: round(ours / raw) }
+}
+
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1_000.0
+}
+
+fn median(mut took: Vec<Duration>) -> Duration {
+    took.sort_unstable();
+    took.get(took.len() / 2).copied().unwrap_or_default()
+}
