@@ -72,16 +72,20 @@ pub async fn verify(session: &Session, given: Option<&str>) -> Result<(), Error>
 }
 
 /// The refusal, as our page.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over")]
 fn refuse(error: ProtectionError) -> Response {
     tracing::info!(%error, "a post from elsewhere was refused");
     Error::Foreign.into_response()
 }
 
+/// The check with our own answer.
+pub type FetchMetadata = CsrfLayer<fn(ProtectionError) -> Response>;
+
 /// The Fetch-Metadata check, with our own address as the one that is trusted.
 ///
 /// # Errors
 /// When the base URL has no origin.
-pub fn layer(settings: &Settings) -> Result<CsrfLayer<fn(ProtectionError) -> Response>, ConfigError> {
+pub fn layer(settings: &Settings) -> Result<FetchMetadata, ConfigError> {
     let layer = CsrfLayer::new().add_trusted_origin(settings.origin())?;
     Ok(layer.with_rejection_response(refuse as fn(ProtectionError) -> Response))
 }

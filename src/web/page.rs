@@ -121,28 +121,24 @@ impl Layout {
 
     /// Changes with a deploy: open tabs then reload.
     #[must_use]
-    #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
     pub fn build(&self) -> &'static str {
         &ADDRESSES.build
     }
 
     /// The stylesheet.
     #[must_use]
-    #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
     pub fn css_url(&self) -> &'static str {
         &ADDRESSES.css
     }
 
     /// The script.
     #[must_use]
-    #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
     pub fn js_url(&self) -> &'static str {
         &ADDRESSES.js
     }
 
     /// The icon.
     #[must_use]
-    #[expect(clippy::unused_self, reason = "templates call methods of the layout")]
     pub fn icon_url(&self) -> &'static str {
         &ADDRESSES.icon
     }
@@ -281,12 +277,12 @@ pub struct Errors(Vec<(&'static str, String)>);
 
 impl Errors {
     /// Notes a sentence at a field.
-    pub fn add(&mut self, field: &'static str, sentence: impl ToString) {
+    pub fn add(&mut self, field: &'static str, sentence: impl Display) {
         self.0.push((field, sentence.to_string()));
     }
 
     /// The value of a parsed field, or `None` after its error was noted: `errors.check("email", Email::parse(&text))`.
-    pub fn check<T, E: ToString>(&mut self, field: &'static str, result: Result<T, E>) -> Option<T> {
+    pub fn check<T, E: Display>(&mut self, field: &'static str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.add(field, error)).ok()
     }
 

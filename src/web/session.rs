@@ -53,6 +53,7 @@ pub fn id_hash(id: Id) -> [u8; 32] {
     Sha256::new().chain_update(b"fairlist session").chain_update(id.0.to_le_bytes()).finalize().into()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "given to map_err")]
 fn backend(error: DbError) -> StoreError {
     tracing::warn!(%error, source = ?std::error::Error::source(&error), "session store");
     StoreError::Backend("the database does not answer".to_owned())
