@@ -1,6 +1,5 @@
 //! `fairlist serve`: the web and the workers, until told to stop.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,9 +67,7 @@ async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Re
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
     let stopping = CancellationToken::new();
-    let pages = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
-        .with_graceful_shutdown(stopping.clone().cancelled_owned());
-    let mut pages = tokio::spawn(pages.into_future());
+    let mut pages = tokio::spawn(web::serve(listener, router, stopping.clone()));
     let mut at_work = JoinSet::new();
     workers::passes::start(&mut at_work, &waitlist, &stopping);
     workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);

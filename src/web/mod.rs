@@ -3,6 +3,7 @@
 //! Outermost first: security headers, error pages, the request's id and its log line, a task of its own, our own
 //! hosts only, no posts from elsewhere, at most 64 KiB; then, by route, the session of staff or of customers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,6 +13,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use chrono::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use url::Url;
 
@@ -141,6 +144,16 @@ pub fn router(state: WebState) -> Result<Router, tower_http::csrf::ConfigError> 
         .nest("/staff", staff::router().layer(session::staff_layer(&state.db, &state.settings)))
         .merge(customer::router().layer(session::customer_layer(&state.db, &state.settings)));
     assemble(state, routes)
+}
+
+/// Answers requests on `listener` until told to stop, and finishes those that were begun.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> std::io::Result<()> {
+    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
 }
 
 /// Puts what every request passes through around `routes`. Tests put odd handlers inside.

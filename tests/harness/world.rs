@@ -13,7 +13,6 @@ use fairlist::domain::offer::{Offer, OfferState};
 use fairlist::domain::policy::Policy;
 use fairlist::domain::reason::{Reason, StaffReason};
 use fairlist::domain::role::Role;
-use fairlist::domain::secret::Secret;
 use fairlist::waitlist::Waitlist;
 use fairlist::waitlist::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
 use fairlist::waitlist::bookings::{Book, BookOutcome};
@@ -21,7 +20,7 @@ use fairlist::waitlist::events::{CreateOutcome, SaveOutcome};
 use fairlist::waitlist::join::{Join, JoinAs, JoinOutcome};
 use fairlist::waitlist::pass::PassReport;
 
-use super::database::TestDatabase;
+use super::database::{TestDatabase, secret};
 
 /// When stories begin: a Monday morning in Berlin.
 pub const MORNING: &str = "2027-03-01T09:00:00Z";
@@ -64,7 +63,7 @@ impl World {
 
     /// The same on a given database.
     pub async fn on(database: TestDatabase, policy: Policy, places: usize) -> Self {
-        let secret = Secret::new(vec![42; 32]).expect("long enough");
+        let secret = secret();
         let waitlist = Waitlist::new(database.db().clone(), secret);
         let (organization, staff) =
             add_staff(&waitlist, "House of Music", "owner@house.example", Role::Owner).await;
