@@ -7,6 +7,7 @@ mod harness;
 mod check;
 mod faults;
 mod import;
+mod mail;
 mod main_job;
 mod proxy;
 mod schema;

@@ -162,7 +162,7 @@ impl CheckSettings {
 }
 
 /// Attempts after which a message is a dead letter.
-const ATTEMPTS_LIMIT: i32 = 12;
+const ATTEMPTS_LIMIT: i32 = crate::domain::delivery::ATTEMPT_LIMIT;
 
 /// At most so many findings of one query: enough to see what happened, however large the damage.
 const MOST: i64 = 200;
