@@ -124,6 +124,7 @@ pub fn write(
     let zone = around.event.as_ref().map_or(chrono_tz::UTC, |event| event.zone);
     let instant = |at: DateTime<Utc>| when::absolute(at, zone);
     let places = render::places(facts.party.unwrap_or(1));
+    let several = facts.party.unwrap_or(1) > 1;
     let labels = facts.labels.iter().map(|label| one_line(label)).collect::<Vec<_>>().join(", ");
     let entry_state = facts.entry_state.as_deref().unwrap_or_default();
     let still_waits = entry_state == "waiting";
@@ -154,12 +155,10 @@ pub fn write(
             until: around.code.map(|code| instant(code.expires_at)),
         }
         .letter(&common),
-        Occasion::Joined => {
-            render::Joined { places, several: facts.party.unwrap_or(1) > 1, position: facts.position }
-                .letter(&common)
-        }
+        Occasion::Joined => render::Joined { places, several, position: facts.position }.letter(&common),
         Occasion::Offer => render::Offer {
             places,
+            several,
             labels,
             deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
             link: offer_link().ok_or(LetterError::Incomplete("which offer"))?,
@@ -167,6 +166,7 @@ pub fn write(
         .letter(&common),
         Occasion::Accepted => render::Accepted {
             places,
+            several,
             labels,
             reference: reference.ok_or(LetterError::Incomplete("the reference"))?,
         }

@@ -76,11 +76,15 @@ letters! {
     subject |_, c| format!("You are on the waitlist for {}", c.event);
 
     /// An offer, with the only link that leads to it.
-    Offer("mail/offer.txt", "mail/offer.html") { places: String, labels: String, deadline: String, link: String }
+    Offer("mail/offer.txt", "mail/offer.html") {
+        places: String, several: bool, labels: String, deadline: String, link: String,
+    }
     subject |m, c| format!("{} at {} for you, until {}", m.places, c.event, m.deadline);
 
     /// A booking.
-    Accepted("mail/accepted.txt", "mail/accepted.html") { places: String, labels: String, reference: String }
+    Accepted("mail/accepted.txt", "mail/accepted.html") {
+        places: String, several: bool, labels: String, reference: String,
+    }
     subject |m, c| format!("Booked: {} at {}", m.places, c.event);
 
     /// Passed on.

@@ -97,8 +97,10 @@ async fn a_second_address_that_works_is_enough() {
 
 /// Acts on entries other than joining, with their reasons.
 async fn acts(office: &Office) -> Vec<(String, String)> {
-    sqlx::query_as("SELECT act, reason FROM audit WHERE subject = 'entry' AND act = 'contact_changed' ORDER BY seq")
-        .fetch_all(office.world.database.sql())
-        .await
-        .expect("the audit")
+    sqlx::query_as(
+        "SELECT act, reason FROM audit WHERE subject = 'entry' AND act = 'contact_changed' ORDER BY seq",
+    )
+    .fetch_all(office.world.database.sql())
+    .await
+    .expect("the audit")
 }

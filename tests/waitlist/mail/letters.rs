@@ -6,8 +6,8 @@ use fairlist::db::background::{Background, BackgroundCode, BackgroundEvent, Back
 use fairlist::domain::ids::{ContactId, EntryId, OfferId, PersonId};
 use fairlist::domain::message::{Facts, Occasion};
 use fairlist::domain::offer::OfferState;
-use fairlist::messages::letter::{self, Letter};
 use fairlist::messages::Show;
+use fairlist::messages::letter::{self, Letter};
 use uuid::Uuid;
 
 use super::settings;

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use fairlist::domain::ids::{MessageId, PersonId};
 use fairlist::domain::message::{Facts, Occasion};
-use fairlist::domain::secret::Secret;
 use fairlist::messages::smtp::Server;
 use fairlist::messages::{Mailer, Outcome, Relay, Settings};
 use sqlx::Row as _;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::harness::database::secret;
 use crate::harness::smtp::SmtpServer;
 use crate::harness::world::{World, two_hours};
 
@@ -73,8 +73,7 @@ impl Office {
 
     async fn message(&self, person: PersonId, occasion: Occasion, facts: Facts) -> MessageId {
         let facts = serde_json::to_value(facts).expect("facts");
-        self.raw_message(person, occasion.as_str(), fairlist::clock::Entropy.id(), facts)
-            .await
+        self.raw_message(person, occasion.as_str(), fairlist::clock::Entropy.id(), facts).await
     }
 
     async fn raw_message(
@@ -127,7 +126,7 @@ impl Office {
 
 fn settings(smtp: Option<Relay>) -> Settings {
     let base_url = "https://fairlist.example".parse().expect("a URL");
-    Settings::new(base_url, Secret::new(vec![42; 32]).expect("long enough"), smtp)
+    Settings::new(base_url, secret(), smtp)
 }
 
 async fn drain(mailer: &mut Mailer) {
