@@ -90,6 +90,7 @@
   let failures = 0;
   let timer = 0;
   let running = false;
+  let gone = false;
 
   const dirty = (field) => {
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
@@ -123,7 +124,8 @@
   const showStatus = () => {
     if (!every) return;
     const reason = pauseReason();
-    if (failures > 1) status("Not updating: no connection. Trying again.", true);
+    if (gone) status("This page has changed. Reload it to go on.", true);
+    else if (failures > 1) status("Not updating: no connection. Trying again.", true);
     else if (reason) status(`Updates paused while ${reason}.`, true);
     else status("Updates by itself.", false);
   };
@@ -168,7 +170,7 @@
   };
 
   const refresh = async () => {
-    if (running) return;
+    if (running || gone) return;
     running = true;
     try {
       const response = await fetch(location.href, {
@@ -181,29 +183,22 @@
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       failures = 0;
       setClock(Number(meta("now", fresh)), at);
-      if (response.redirected || response.status >= 400) {
-        // Signed out, or gone: say so rather than jump away from what somebody may be reading.
-        status("This page has changed. Reload it to go on.", true);
-        schedule(0);
-        return;
-      }
-      if (meta("build", fresh) !== meta("build")) {
-        if (!pauseReason()) location.reload();
-        return;
-      }
-      replace(fresh);
+      // Signed out, or moved: say so rather than jump away from what somebody may be reading.
+      if (response.redirected || response.status >= 400) gone = true;
+      else if (meta("build", fresh) === meta("build")) replace(fresh);
+      else if (!pauseReason()) location.reload();
     } catch {
       failures += 1;
     } finally {
       running = false;
       showStatus();
+      schedule();
     }
-    schedule();
   };
 
   const schedule = (wait = every * Math.min(8, 2 ** failures)) => {
     clearTimeout(timer);
-    if (every && wait) timer = setTimeout(() => (document.hidden ? schedule() : refresh()), wait);
+    if (every && !gone) timer = setTimeout(() => (document.hidden ? schedule() : refresh()), wait);
   };
 
   // At a deadline every customer would ask in the same instant; spread over three seconds.
@@ -211,15 +206,16 @@
     if (every) schedule(1000 + Math.random() * 2000);
   };
 
-  // A phone that slept: its timers stood still, perhaps its clock too.
+  // A phone that slept, or a page that was gone back to: timers stood still, perhaps `performance.now()` too.
+  const awake = () => {
+    tick();
+    if (every || document.querySelector("[data-deadline]")) refresh();
+  };
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) {
-      tick();
-      if (every) refresh();
-    }
+    if (!document.hidden) awake();
   });
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted) location.reload();
+    if (event.persisted) awake();
   });
 
   // ── rows ──

@@ -312,7 +312,7 @@ impl Db {
         Ok(Some(Credentials { staff: StaffId(staff), password_hash: None, password_version }))
     }
 
-    /// Sets a password without a link: for the demonstration's accounts.
+    /// Sets a password without a link: for the demonstration's accounts. Sessions of an older one are over.
     ///
     /// # Errors
     /// When the database cannot be asked.
@@ -325,6 +325,41 @@ impl Db {
         .execute(self.sessions())
         .await?;
         Ok(())
+    }
+
+    /// Takes a member's access away, with every session and link; false when there is no such active member.
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub async fn disable_staff(&self, staff: StaffId) -> Result<bool, DbError> {
+        let now = self.session_now().await?;
+        let mut tx = self.sessions().begin().await?;
+        let done = sqlx::query!(
+            "UPDATE staff SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL",
+            staff.0,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query!(
+            "UPDATE staff_links SET used_at = $2 WHERE staff_id = $1 AND used_at IS NULL",
+            staff.0,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query!(
+            "UPDATE sessions SET revoked_at = $2, data = '{}' WHERE subject_id = $1 AND revoked_at IS NULL",
+            staff.0,
+            now
+        )
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await?;
+        Ok(true)
     }
 
     /// The accent of the organization of that id, as `#rrggbb`.

@@ -440,8 +440,7 @@ async fn who_was_removed_or_given_another_role_notices_at_once() {
     let answer = visitor.get("/staff/probe/owner").await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     answer.says("To manage the team takes the role owner. Nothing was done.");
-    let disable = "UPDATE staff SET disabled_at = created_at WHERE id = $1";
-    sqlx::query(disable).bind(id.0).execute(sql).await.unwrap();
+    assert!(site.database.db().disable_staff(id).await.expect("disabled"));
     assert_eq!(visitor.get("/staff/probe").await.status, StatusCode::SEE_OTHER);
     assert_eq!(
         sign_in(&mut site.visitor(), "ada@example.org", PASSWORD).await.status,

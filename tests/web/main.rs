@@ -6,3 +6,4 @@ mod harness;
 
 mod browser;
 mod foundation;
+mod script;
