@@ -134,6 +134,12 @@ pub enum Command {
     /// On a private Postgres in the data directory, or on the database named by --database-url. Applies the
     /// migrations first. SIGTERM and Ctrl-C let it finish what was begun, within 20 seconds.
     Serve(ServerArguments),
+    /// Look around: a house with a sold-out concert, a yoga class and a passive list
+    ///
+    /// Needs nothing but this program: it runs a private Postgres in the data directory, sets everything up at the
+    /// first start, and prints where to go and whom to sign in as. What you do is kept. A database that holds other
+    /// organizations is refused.
+    Demo(DemoArguments),
     /// Apply the migrations and stop
     ///
     /// `serve` does the same when it starts; two that start at once do it once. A database that a newer
@@ -162,6 +168,18 @@ pub enum Command {
     /// On a database of its own on the same server, removed at the end. Prints our cost, the raw cost and the
     /// ratio: below 1 we are cheaper.
     Bench(BenchArguments),
+}
+
+/// How the demonstration begins, and where it is served.
+#[derive(Args, Clone, Debug)]
+pub struct DemoArguments {
+    /// Forget what was done and begin again
+    #[arg(long)]
+    pub fresh: bool,
+
+    /// As for `serve`.
+    #[command(flatten)]
+    pub server: ServerArguments,
 }
 
 /// What to measure.

@@ -12,6 +12,7 @@ use crate::config::{Cli, Command, Common, Refused, StaffCommand};
 use crate::db::{DbError, migrate, postgres};
 
 mod bench;
+mod demo;
 mod psql;
 mod serve;
 mod staff;
@@ -81,6 +82,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Import(arguments) => import::run(&cli.common, &arguments).await,
         // psql has its own idea of Ctrl-C.
         Command::Psql { arguments } => psql::psql(&cli.common, arguments).await,
+        Command::Demo(arguments) => demo::demo(&cli.common, &arguments).await,
         Command::Bench(arguments) => interruptible(bench::bench(&cli.common, &arguments)).await,
         Command::Staff(StaffCommand::Add(new)) => interruptible(staff::add(&cli.common, &new)).await,
     }

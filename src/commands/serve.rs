@@ -45,7 +45,7 @@ async fn open(common: &Common) -> Result<Database, Failure> {
     Ok(database)
 }
 
-async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Result<(), Failure> {
+pub(super) async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Result<(), Failure> {
     let address = config.address.listen;
     let unheard = |source| Failure::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(unheard)?;

@@ -7,6 +7,7 @@ use crate::domain::secret::Secret;
 pub mod answer;
 pub mod bookings;
 pub mod contacts;
+pub mod demonstration;
 mod ending;
 pub mod events;
 pub mod import;
