@@ -8,11 +8,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use sqlx::postgres::PgConnectOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+use super::database::TestDatabase;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +108,15 @@ impl TcpProxy {
     /// The same in front of a Postgres that is spoken to without TLS; statements are counted.
     pub async fn to_postgres(upstream: SocketAddr) -> Self {
         Self::start(upstream, true).await
+    }
+
+    /// One before the test's database, and how to connect through it.
+    pub async fn before(database: &TestDatabase) -> (Self, PgConnectOptions) {
+        let options = database.options();
+        let upstream = format!("{}:{}", options.get_host(), options.get_port());
+        let proxy = Self::to_postgres(upstream.parse().expect("an address")).await;
+        let options = options.host("127.0.0.1").port(proxy.address.port());
+        (proxy, options)
     }
 
     async fn start(upstream: SocketAddr, postgres: bool) -> Self {

@@ -1,25 +1,14 @@
 //! What must survive: requests dropped, backends ended, connections cut.
 
-use std::net::SocketAddr;
-
 use fairlist::clock::Clock;
 use fairlist::db::{Db, DbError, PoolSizes};
 use fairlist::domain::ids::EventId;
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
 use crate::harness::database::TestDatabase;
 use crate::harness::proxy::{Point, TcpProxy};
-
-/// A proxy before the test's database, and how to connect through it.
-async fn through_a_proxy(database: &TestDatabase) -> (TcpProxy, PgConnectOptions) {
-    let options = database.options();
-    let upstream: SocketAddr = format!("{}:{}", options.get_host(), options.get_port()).parse().unwrap();
-    let proxy = TcpProxy::to_postgres(upstream).await;
-    let options = options.host("127.0.0.1").port(proxy.address().port());
-    (proxy, options)
-}
 
 /// Backends of this test's database that hold a transaction open.
 async fn in_transaction(database: &TestDatabase) -> Vec<i32> {
@@ -38,7 +27,7 @@ async fn in_transaction(database: &TestDatabase) -> Vec<i32> {
 #[tokio::test]
 async fn a_request_dropped_during_begin_does_not_poison_the_pool() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = through_a_proxy(&database).await;
+    let (proxy, options) = TcpProxy::before(&database).await;
     let db = Db::new(&options, PoolSizes { pages: 1, workers: 1, sessions: 1 }, Clock::database());
     db.now().await.unwrap();
 
@@ -60,7 +49,7 @@ async fn a_request_dropped_during_begin_does_not_poison_the_pool() {
 #[tokio::test]
 async fn control_a_plain_pool_is_poisoned_by_a_request_dropped_during_begin() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = through_a_proxy(&database).await;
+    let (proxy, options) = TcpProxy::before(&database).await;
     let pool: PgPool = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
 
     proxy.hold_when("BEGIN", Point::After);

@@ -1,27 +1,16 @@
 //! The proxy itself: a fault test that injects nothing proves nothing.
 
-use std::net::SocketAddr;
-
 use fairlist::clock::Clock;
 use fairlist::db::{Db, PoolSizes};
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::harness::database::TestDatabase;
 use crate::harness::proxy::{Point, TcpProxy, Way};
 
-async fn before(database: &TestDatabase) -> (TcpProxy, PgConnectOptions) {
-    let options = database.options();
-    let upstream: SocketAddr = format!("{}:{}", options.get_host(), options.get_port()).parse().unwrap();
-    let proxy = TcpProxy::to_postgres(upstream).await;
-    let options = options.host("127.0.0.1").port(proxy.address().port());
-    (proxy, options)
-}
-
 #[tokio::test]
 async fn statements_are_named_and_counted() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = before(&database).await;
+    let (proxy, options) = TcpProxy::before(&database).await;
     let mut connection = PgConnection::connect_with(&options).await.unwrap();
     proxy.forget();
     let mut tx = connection.begin().await.unwrap();
@@ -34,7 +23,7 @@ async fn statements_are_named_and_counted() {
 #[tokio::test]
 async fn a_statement_is_held_before_the_server_sees_it_or_after_it_has_answered() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = before(&database).await;
+    let (proxy, options) = TcpProxy::before(&database).await;
     let mut connection = PgConnection::connect_with(&options).await.unwrap();
     let own: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
     for (point, made) in [(Point::Before, false), (Point::After, true)] {
@@ -61,7 +50,7 @@ async fn a_statement_is_held_before_the_server_sees_it_or_after_it_has_answered(
 #[tokio::test]
 async fn a_cut_is_an_error_and_the_pool_connects_again() {
     let database = TestDatabase::new().await;
-    let (proxy, options) = before(&database).await;
+    let (proxy, options) = TcpProxy::before(&database).await;
     let db = Db::new(&options, PoolSizes { pages: 1, workers: 1, sessions: 1 }, Clock::database());
     db.now().await.unwrap();
     proxy.cut_after(Way::Up, 10);
