@@ -1,5 +1,29 @@
 //! Fairlist: a waitlist that makes the next offer clear, proves that it was fair, and never promises one
-//! place twice.
+//! place twice. The README has the words, states, rule and laws; this is the map of the crate.
+//!
+//! ```text
+//! main, commands   the command line: serve, demo, import, check …
+//! config, logging  settings from flags and environment; log lines
+//! web              pages: staff, customer, and what every request passes through
+//! workers          loops that run passes, sweep what is due, send messages
+//! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
+//! messages         the outbox, SMTP, the mailbox page, a template per occasion
+//! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
+//! domain           pure rules: allocation, state machines, audit chain, names and instants
+//! clock            where time and randomness come from
+//! ```
+//!
+//! Imports go down this list, never up. The way of a place through the program:
+//!
+//! 1. [`waitlist::bookings`] cancels a booking: under the event's lock the place opens, a release is recorded, and a
+//!    pass is requested.
+//! 2. [`workers::passes`] leases the request and calls [`waitlist::pass`], which ends what is due, asks
+//!    [`domain::allocation`] who gets what, and writes offers, places, entries, messages and audit records as sets.
+//! 3. [`messages`] sends the offer; its link leads to the customer's page in [`web`].
+//! 4. [`waitlist::together`] decides answers that arrive together in one transaction of [`waitlist::answer`].
+//!
+//! Everything that writes an event's data does it through [`db::LockedEvent`]: a transaction whose first statement
+//! locked the event row.
 
 // Templates name what they use by the crate's own name, wherever the page's struct lives.
 extern crate self as fairlist;
