@@ -130,6 +130,17 @@ pub struct EntryMove {
     pub policy_version: Option<i32>,
 }
 
+impl EntryMove {
+    /// What hinders the entry from now on although the act itself does not say so: without a record of its own,
+    /// nobody could tell from the audit why the entry is passed over.
+    fn side_effects(&self) -> impl Iterator<Item = (Act, Reason)> {
+        let silent = self.act != Act::Paused && self.before.paused.is_none() && self.after.paused.is_some();
+        let set_aside = !self.before.set_aside && self.after.set_aside;
+        let silent = silent.then_some((Act::Paused, Reason::Silent));
+        silent.into_iter().chain(set_aside.then_some((Act::SetAside, self.reason)))
+    }
+}
+
 impl LockedEvent {
     /// Adds entries at the end of the line, in this order: arrival numbers without gaps.
     ///
@@ -293,6 +304,14 @@ impl LockedEvent {
             record.policy_version = change.policy_version;
             record.note.clone_from(&change.note);
             self.record(record);
+            for (act, reason) in change.side_effects() {
+                let state = Some(change.after.state.as_str());
+                let mut record =
+                    Record::new(now, change.actor, act, Subject::Entry(change.before.id), reason)
+                        .states(state, state);
+                record.order_key = Some(change.after.key);
+                self.record(record);
+            }
         }
         Ok(())
     }

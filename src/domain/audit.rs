@@ -141,7 +141,9 @@ words! {
         Resumed = "resumed",
         /// No contact of the entry's person works, or one works again.
         ContactChanged = "contact_changed",
-        /// An entry was put aside or brought back after a revoked offer.
+        /// An entry whose offer was revoked is passed over until staff say what becomes of it.
+        SetAside = "set_aside",
+        /// An entry was brought back after a revoked offer, or is offered places in spite of a contact problem.
         Placed = "placed",
         /// A place was held.
         Held = "held",

@@ -107,7 +107,7 @@ struct Line {
     declined_at: Option<DateTime<Utc>>,
 }
 
-/// What makes a waiting entry be passed over without a recorded skip.
+/// What makes a waiting entry be passed over without a recorded skip, as an entry's own flags do.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they come and go by themselves, as those of an entry do")]
 struct Hindered {
@@ -115,11 +115,19 @@ struct Hindered {
     set_aside: bool,
     until_passed: bool,
     contact_problem: bool,
+    /// Staff offer places in spite of the contact problem.
+    offer_anyway: bool,
 }
 
 impl Line {
     fn eligible(&self) -> bool {
-        self.waiting && self.hindered == Hindered::default()
+        let Hindered { paused, set_aside, until_passed, contact_problem, offer_anyway } = self.hindered;
+        self.waiting && !(paused || set_aside || until_passed || contact_problem && !offer_anyway)
+    }
+
+    /// Whether nothing of it would matter if it were ever offered anything again.
+    fn is_blank(&self) -> bool {
+        self.hindered == Hindered::default() && self.declined_at.is_none()
     }
 }
 
@@ -172,21 +180,33 @@ impl Replay {
             line.waiting = state == EntryState::Waiting;
         }
         let reason = Reason::parse(&record.reason);
+        let hindered = &mut line.hindered;
         match Act::parse(&record.act) {
-            Some(Act::Paused) if reason == Some(Reason::UntilPassed) => line.hindered.until_passed = true,
-            Some(Act::Paused) => line.hindered.paused = true,
-            Some(Act::Resumed) => {
-                line.hindered =
-                    Hindered { contact_problem: line.hindered.contact_problem, ..Hindered::default() }
+            Some(Act::Paused) if reason == Some(Reason::UntilPassed) => hindered.until_passed = true,
+            Some(Act::Paused) => hindered.paused = true,
+            Some(Act::Resumed) => hindered.paused = false,
+            Some(Act::SetAside) => hindered.set_aside = true,
+            Some(Act::Placed) => {
+                hindered.set_aside = false;
+                hindered.offer_anyway = hindered.contact_problem;
             }
+            // Staff offer to whom they want, whatever hindered it.
+            Some(Act::Offered | Act::Reactivated) => {
+                hindered.paused = false;
+                hindered.set_aside = false;
+            }
+            Some(Act::Confirmed) => hindered.contact_problem = false,
             Some(Act::ContactChanged) => {
-                line.hindered.contact_problem = reason == Some(Reason::ContactProblem);
+                hindered.contact_problem = reason == Some(Reason::ContactProblem);
             }
             Some(Act::Declined) => line.declined_at = Some(record.at),
             _ => {}
         }
         let over = state.is_some_and(|state| !state.is_live() && state != EntryState::Closed);
-        if over && line.hindered == Hindered::default() {
+        if over {
+            line.hindered.paused = false;
+        }
+        if over && line.is_blank() {
             self.lines.remove(&id);
         } else {
             self.put_in(id, line);

@@ -63,6 +63,12 @@ impl LockedEvent {
                     .states(None, Some(state.as_str()));
             record.order_key = Some(OrderKey { band: 0, round: 0, rank });
             self.record(record);
+            if entries.contact_problems[index] {
+                let (act, subject) = (Act::ContactChanged, Subject::Entry(EntryId(id)));
+                let record = Record::new(self.now(), actor, act, subject, Reason::ContactProblem)
+                    .states(Some(state.as_str()), Some(state.as_str()));
+                self.record(record);
+            }
             if tell && state == EntryState::Waiting {
                 self.tell(Draft {
                     person: PersonId(person),
