@@ -175,6 +175,10 @@ pub(super) async fn accept(
         event.want_pass();
     }
     take(event, &known, &accepted, &references).await?;
+    // Where only so many offers may be pending, an answer makes room for the next.
+    if !accepted.is_empty() && event.policy().await?.batch_size > 0 {
+        event.want_pass();
+    }
     event.nothing_to_write();
     Ok(outcomes)
 }

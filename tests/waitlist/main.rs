@@ -14,3 +14,4 @@ mod proxy;
 mod schema;
 mod smtp;
 mod structure;
+mod walk;

@@ -1,0 +1,378 @@
+//! A long random day on one list: whatever people and staff do, in whatever order, the invariants hold at every
+//! stop.
+
+use chrono::{DateTime, Duration, Utc};
+use fairlist::db::check::CheckSettings;
+use fairlist::db::events::{EventSettings, NewEvent};
+use fairlist::domain::audit::Actor;
+use fairlist::domain::contact::{EmailAddress, PersonName};
+use fairlist::domain::entry::PausedBy;
+use fairlist::domain::event::ListState;
+use fairlist::domain::ids::{
+    BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
+};
+use fairlist::domain::policy::{After, Fit, Policy};
+use fairlist::domain::reason::{Reason, StaffReason};
+use fairlist::waitlist::Waitlist;
+use fairlist::waitlist::answer::{Accept, Decline};
+use fairlist::waitlist::bookings::Book;
+use fairlist::waitlist::join::{Join, JoinAs};
+use fairlist::waitlist::staff_offers::AfterRevoke;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use rand::{Rng as _, RngExt as _};
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use crate::harness::database::{TestDatabase, secret};
+
+const START: &str = "2027-03-01T09:00:00Z";
+
+/// Acts of one walk.
+const STEPS: usize = 120;
+
+struct Walk {
+    database: TestDatabase,
+    waitlist: Waitlist,
+    event: EventId,
+    random: TestRng,
+    /// What was done, for when it goes wrong.
+    done: Vec<String>,
+}
+
+impl Walk {
+    async fn begin(seed: u8, policy: Policy) -> Self {
+        let database = TestDatabase::at(START).await;
+        let organization = OrganizationId(Uuid::from_u128(0xa));
+        sqlx::query(
+            "INSERT INTO organizations (id, slug, name, created_at) VALUES ($1, 'house', 'The House', $2)",
+        )
+        .bind(organization.0)
+        .bind(database.clock().script())
+        .execute(database.sql())
+        .await
+        .expect("an organization");
+        let waitlist = Waitlist::new(database.db().clone(), secret());
+        let settings = EventSettings {
+            name: "Concert".to_owned(),
+            description: String::new(),
+            venue: String::new(),
+            zone: chrono_tz::Europe::Berlin,
+            starts_at: Some("2027-03-03T18:00:00Z".parse().expect("an instant")),
+            list_opens_at: None,
+            list_freezes_at: None,
+        };
+        let new = NewEvent { organization, slug: "concert".to_owned(), settings };
+        let event = database.db().add_event(&new, &policy, None).await.expect("an event");
+        waitlist.publish(event, Actor::Operator, Reason::SetUp).await.expect("published");
+        waitlist
+            .add_places(event, &[None, None, None], "first", Actor::Operator, Reason::SetUp)
+            .await
+            .expect("places");
+        let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+        Self { database, waitlist, event, random, done: Vec::new() }
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.database.clock().script().expect("a scripted clock")
+    }
+
+    fn below(&mut self, n: u32) -> u32 {
+        self.random.random_range(0..n)
+    }
+
+    /// Some row of a table, whatever its state.
+    async fn some(&mut self, sql: &'static str) -> Option<Vec<Uuid>> {
+        let mut rows = sqlx::query(sql).fetch_all(self.database.sql()).await.expect(sql);
+        if rows.is_empty() {
+            return None;
+        }
+        let row = rows.swap_remove(self.random.next_u32() as usize % rows.len());
+        Some((0..row.len()).map(|column| row.get(column)).collect())
+    }
+
+    async fn some_offer(&mut self) -> Option<(OfferId, PersonId)> {
+        // Mostly live ones, for the others are many before long.
+        let sql = if self.below(4) == 0 {
+            "SELECT o.id, e.person_id FROM offers o JOIN entries e ON e.id = o.entry_id ORDER BY o.id"
+        } else {
+            "SELECT o.id, e.person_id FROM offers o JOIN entries e ON e.id = o.entry_id WHERE o.state = 'pending'
+             ORDER BY o.id"
+        };
+        let row = self.some(sql).await?;
+        Some((OfferId(row[0]), PersonId(row[1])))
+    }
+
+    async fn some_entry(&mut self) -> Option<(EntryId, PersonId)> {
+        let row = self.some("SELECT id, person_id FROM entries ORDER BY arrival").await?;
+        Some((EntryId(row[0]), PersonId(row[1])))
+    }
+
+    fn staff_reason() -> StaffReason {
+        StaffReason { reason: Reason::Other, note: Some("because".to_owned()) }
+    }
+
+    async fn join(&mut self) {
+        let n = self.below(40);
+        let vouched = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
+        let join = Join {
+            name: PersonName::parse(&format!("Person {n}")).expect("a name"),
+            email: EmailAddress::parse(&format!("p{n}@example.org")).expect("an address"),
+            party: i32::try_from(1 + self.below(3)).expect("a party"),
+            as_whom: if self.below(3) == 0 { JoinAs::Visitor } else { JoinAs::Vouched(vouched) },
+        };
+        let outcome = self.waitlist.join(self.event, &[join]).await.expect("an answer");
+        self.done.push(format!("{n} joins: {outcome:?}"));
+    }
+
+    async fn confirm(&mut self) {
+        let Some(row) =
+            self.some("SELECT person_id FROM entries WHERE state = 'unconfirmed' ORDER BY id").await
+        else {
+            return;
+        };
+        let code = self.waitlist.send_code(PersonId(row[0]), Some(self.event)).await.expect("a code");
+        let digits = secret().code_digits(code);
+        let outcome = self.waitlist.enter_code(code, &digits).await.expect("an answer");
+        self.done.push(format!("code: {outcome:?}"));
+    }
+
+    async fn answer(&mut self) {
+        let Some((offer, person)) = self.some_offer().await else { return };
+        let actor = Actor::Person(person);
+        let outcome = if self.below(2) == 0 {
+            format!(
+                "{:?}",
+                self.waitlist.accept(self.event, &[Accept { offer, person, actor }]).await.expect("answer")
+            )
+        } else {
+            format!(
+                "{:?}",
+                self.waitlist.decline(self.event, &[Decline { offer, person, actor }]).await.expect("answer")
+            )
+        };
+        self.done.push(format!("{offer} answered: {outcome}"));
+    }
+
+    async fn on_an_entry(&mut self) {
+        let Some((entry, person)) = self.some_entry().await else { return };
+        let (event, reason) = (self.event, Self::staff_reason());
+        let (staff, actor) = (Actor::Staff(StaffId(Uuid::from_u128(0x5a))), Actor::Person(person));
+        let outcome = match self.below(6) {
+            0 => format!("leave {:?}", self.waitlist.leave(event, entry, actor).await.expect("leave")),
+            1 => format!(
+                "remove {:?}",
+                self.waitlist.remove(event, entry, staff, &reason).await.expect("remove")
+            ),
+            2 => {
+                let until = (self.below(2) == 0).then(|| self.now() + Duration::minutes(40));
+                let paused =
+                    self.waitlist.pause(event, entry, PausedBy::Person, until, actor, Reason::Paused).await;
+                format!("pause {:?}", paused.expect("pause"))
+            }
+            3 => {
+                let resumed = self.waitlist.resume(event, entry, actor, Reason::Resumed).await;
+                format!("resume {:?}", resumed.expect("resume"))
+            }
+            4 => {
+                format!(
+                    "bring back {:?}",
+                    self.waitlist.bring_back(event, entry, staff, &reason).await.expect("back")
+                )
+            }
+            _ => {
+                let deadline = self.now() + Duration::minutes(30);
+                let offered = self.waitlist.offer_to(event, entry, Some(deadline), staff, &reason).await;
+                format!("offer by staff {:?}", offered.expect("offer"))
+            }
+        };
+        self.done.push(format!("{entry}: {outcome}"));
+    }
+
+    async fn on_an_offer(&mut self) {
+        let Some((offer, _)) = self.some_offer().await else { return };
+        let (event, reason, staff) =
+            (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
+        let after = AfterRevoke::ALL[self.below(4) as usize];
+        let deadline = self.now() + Duration::minutes(90);
+        let outcome = match self.below(3) {
+            0 => format!(
+                "{after:?} {:?}",
+                self.waitlist.revoke(event, offer, after, staff, &reason).await.expect("revoke")
+            ),
+            1 => format!(
+                "{:?}",
+                self.waitlist.reactivate(event, offer, deadline, staff, &reason).await.expect("again")
+            ),
+            _ => format!(
+                "{:?}",
+                self.waitlist.extend(event, offer, deadline, staff, &reason).await.expect("extend")
+            ),
+        };
+        self.done.push(format!("{offer}: {outcome}"));
+    }
+
+    async fn on_places(&mut self) {
+        let (event, reason, staff) =
+            (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
+        let outcome = match self.below(5) {
+            0 => {
+                let once = self.done.len().to_string();
+                let added = self
+                    .waitlist
+                    .add_places(event, &[None, None], &once, staff, Reason::CapacityChanged)
+                    .await;
+                format!("add {:?}", added.expect("add"))
+            }
+            1 => {
+                let Some(row) = self.some("SELECT id FROM places ORDER BY number").await else { return };
+                let retired = self.waitlist.retire_places(event, &[PlaceId(row[0])], staff, &reason).await;
+                format!("retire {:?}", retired.expect("retire"))
+            }
+            2 => {
+                let Some(row) = self.some("SELECT id FROM persons ORDER BY name").await else { return };
+                let book = Book {
+                    person: PersonId(row[0]),
+                    party: i32::try_from(1 + self.below(2)).expect("a party"),
+                    actor: staff,
+                    reason: reason.clone(),
+                    override_reservation: self.below(2) == 0,
+                    once: Uuid::from_u128(self.done.len() as u128),
+                };
+                format!("book {:?}", self.waitlist.book(event, &book).await.expect("book"))
+            }
+            _ => {
+                let Some(row) = self.some("SELECT id FROM bookings ORDER BY id").await else { return };
+                let cancelled = self.waitlist.cancel_booking(event, BookingId(row[0]), staff, &reason).await;
+                format!("cancel {:?}", cancelled.expect("cancel"))
+            }
+        };
+        self.done.push(outcome);
+    }
+
+    async fn on_the_event(&mut self) {
+        let (event, reason, staff) =
+            (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
+        let outcome = match self.below(6) {
+            0 => format!(
+                "{:?}",
+                self.waitlist.set_list(event, ListState::Closed, staff, &reason).await.expect("close")
+            ),
+            1 => format!(
+                "{:?}",
+                self.waitlist.set_list(event, ListState::Frozen, staff, &reason).await.expect("freeze")
+            ),
+            2 if self.below(3) == 0 => {
+                let cancelled = self.waitlist.cancel_event(event, staff, &reason).await.expect("cancel");
+                let restored = self.waitlist.restore_event(event, staff, &reason).await.expect("restore");
+                format!("cancelled {cancelled:?}, restored {restored:?}")
+            }
+            3 => {
+                let row = self.database.db().event(event).await.expect("the event");
+                let mut policy = self.database.db().policy(event).await.expect("the rule");
+                policy.after_expiry = After::ALL[self.below(3) as usize];
+                policy.after_decline = After::ALL[self.below(3) as usize];
+                policy.fit = Fit::ALL[self.below(2) as usize];
+                policy.batch_size = i32::try_from(self.below(4)).expect("a batch");
+                policy.window = (self.below(6) > 0).then(|| Duration::minutes(60));
+                let saved =
+                    self.waitlist.change_policy(event, &policy, row.form_version, staff, &reason).await;
+                format!("{policy:?}: {:?}", saved.expect("save"))
+            }
+            4 => {
+                let row = self.database.db().event(event).await.expect("the event");
+                let hours = i64::from(1 + self.below(40));
+                let settings = EventSettings {
+                    name: row.name,
+                    description: row.description,
+                    venue: row.venue,
+                    zone: row.zone,
+                    starts_at: Some(self.now() + Duration::hours(hours)),
+                    list_opens_at: None,
+                    list_freezes_at: (self.below(2) == 0).then(|| self.now() + Duration::minutes(20)),
+                };
+                let saved = self.waitlist.save_settings(event, &settings, row.form_version, staff).await;
+                format!("start in {hours} h: {:?}", saved.expect("save"))
+            }
+            _ => format!(
+                "{:?}",
+                self.waitlist.set_list(event, ListState::Open, staff, &reason).await.expect("open")
+            ),
+        };
+        self.done.push(outcome);
+    }
+
+    async fn act(&mut self) {
+        match self.below(40) {
+            0..10 => self.join().await,
+            10..13 => self.confirm().await,
+            13..20 => self.answer().await,
+            20..25 => self.on_an_entry().await,
+            25..28 => self.on_an_offer().await,
+            28..34 => self.on_places().await,
+            34..36 => self.on_the_event().await,
+            _ => {
+                let minutes = i64::from(self.below(50));
+                self.database.clock().set(self.now() + Duration::minutes(minutes));
+                self.done.push(format!("{minutes} minutes go by"));
+            }
+        }
+    }
+
+    /// Does what the workers do until nothing is left to do, and checks everything.
+    async fn rest(&mut self) {
+        loop {
+            self.database.db().request_due_passes(false).await.expect("what is due");
+            let leased =
+                self.database.db().lease_pass_requests(10, Duration::minutes(1)).await.expect("requests");
+            if leased.is_empty() {
+                break;
+            }
+            for event in leased {
+                let report = self.waitlist.run_pass(event).await.expect("a pass");
+                self.done.push(format!("{report:?}"));
+            }
+        }
+        let findings = self.database.db().check(&CheckSettings::new(secret())).await.expect("the check");
+        assert!(findings.is_empty(), "{findings:#?}\nafter\n{}", self.done.join("\n"));
+    }
+}
+
+async fn walk(seed: u8, fit: Fit, batch_size: i32, after: After) {
+    let policy = Policy {
+        window: Some(Duration::minutes(60)),
+        fit,
+        batch_size,
+        after_expiry: after,
+        after_decline: after,
+        ..Policy::first()
+    };
+    let mut walk = Walk::begin(seed, policy).await;
+    for step in 0..STEPS {
+        walk.act().await;
+        // Sometimes several things happen before a worker comes by.
+        if step % 5 == 0 {
+            walk.rest().await;
+        }
+    }
+    walk.rest().await;
+}
+
+#[tokio::test]
+async fn a_strict_list_stays_sound() {
+    walk(1, Fit::Strict, 0, After::Back).await;
+}
+
+#[tokio::test]
+async fn a_list_that_fills_stays_sound() {
+    walk(2, Fit::Fill, 0, After::Keep).await;
+}
+
+#[tokio::test]
+async fn a_list_with_batches_stays_sound() {
+    walk(3, Fit::Fill, 2, After::Keep).await;
+}
+
+#[tokio::test]
+async fn a_list_that_people_leave_stays_sound() {
+    walk(4, Fit::Strict, 1, After::Leave).await;
+}
