@@ -165,12 +165,11 @@ impl Walk {
             ),
             2 => {
                 let until = (self.below(2) == 0).then(|| self.now() + Duration::minutes(40));
-                let paused =
-                    self.waitlist.pause(event, entry, PausedBy::Person, until, actor, Reason::Paused).await;
+                let paused = self.waitlist.pause(event, entry, PausedBy::Person, until, actor, &reason).await;
                 format!("pause {:?}", paused.expect("pause"))
             }
             3 => {
-                let resumed = self.waitlist.resume(event, entry, actor, Reason::Resumed).await;
+                let resumed = self.waitlist.resume(event, entry, actor, &reason).await;
                 format!("resume {:?}", resumed.expect("resume"))
             }
             4 => {
