@@ -446,6 +446,18 @@ impl Db {
         place_counts(&mut connection, event).await
     }
 
+    /// Open places in the order in which they are given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open_places(&self, event: EventId, limit: i64) -> Result<Vec<Place>, DbError> {
+        places(
+            select_places!("WHERE event_id = $1 AND state = 'open' ORDER BY number LIMIT $2", event.0, limit)
+                .fetch_all(self.pool())
+                .await?,
+        )
+    }
+
     /// One place.
     ///
     /// # Errors

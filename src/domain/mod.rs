@@ -14,6 +14,8 @@ pub mod offer;
 pub mod password;
 pub mod place;
 pub mod policy;
+pub mod policy_words;
+pub mod preview;
 pub mod reason;
 pub mod role;
 pub mod secret;

@@ -17,12 +17,35 @@ use crate::domain::event::Event;
 use crate::domain::ids::{EventId, StaffId};
 use crate::domain::role::Act;
 
+pub mod act;
+pub mod diagram;
+pub mod entry;
+pub mod entry_acts;
+pub mod event;
+pub mod frame;
 pub mod hasher;
+pub mod history;
+pub mod next;
+pub mod now;
+pub mod offer_acts;
+pub mod offers;
+pub mod queue;
+pub mod release;
 pub mod sign_in;
+pub mod words;
 
 /// Everything under `/staff`.
 pub fn router() -> Router<WebState> {
-    Router::new().merge(sign_in::router())
+    Router::new()
+        .merge(sign_in::router())
+        .merge(now::router())
+        .merge(event::router())
+        .merge(queue::router())
+        .merge(entry::router())
+        .merge(entry_acts::router())
+        .merge(offers::router())
+        .merge(offer_acts::router())
+        .merge(release::router())
 }
 
 /// In the session, beside who is signed in: a new password ends sessions of the old one.

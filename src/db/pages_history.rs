@@ -1,0 +1,352 @@
+//! What happened to an entry or an offer, as its page tells it: from the audit, with names and notes beside it.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::events::word;
+use super::{Db, DbError};
+use crate::domain::audit::Act;
+use crate::domain::entry::{Entry, OrderKey};
+use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
+use crate::domain::offer::OfferState;
+use crate::domain::place::PlaceState;
+use crate::domain::reason::Reason;
+
+/// Who did it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doer {
+    /// The rules.
+    System,
+    /// The customer.
+    Customer,
+    /// Somebody of the staff, by name.
+    Staff(String),
+    /// The command line or an import.
+    Operator,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its number in the event's audit.
+    pub seq: i64,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// Who.
+    pub by: Doer,
+    /// What; none when this program does not know the word.
+    pub act: Option<Act>,
+    /// The word as it is stored.
+    pub word: String,
+    /// `entry`, `offer`, `booking` or `place`.
+    pub subject: String,
+    /// Its id.
+    pub subject_id: Uuid,
+    /// The state it came to.
+    pub to: Option<String>,
+    /// Why.
+    pub reason: Option<Reason>,
+    /// In their own words.
+    pub note: Option<String>,
+}
+
+struct StepRow {
+    seq: i64,
+    at: DateTime<Utc>,
+    actor: String,
+    staff: Option<String>,
+    act: String,
+    subject: String,
+    subject_id: Uuid,
+    to_state: Option<String>,
+    reason: String,
+    note: Option<String>,
+}
+
+impl From<StepRow> for Step {
+    fn from(row: StepRow) -> Self {
+        Self {
+            seq: row.seq,
+            at: row.at,
+            by: match row.actor.as_str() {
+                "staff" => Doer::Staff(row.staff.unwrap_or_else(|| "somebody of the staff".to_owned())),
+                "person" => Doer::Customer,
+                "operator" => Doer::Operator,
+                _ => Doer::System,
+            },
+            act: Act::parse(&row.act),
+            word: row.act,
+            subject: row.subject,
+            subject_id: row.subject_id,
+            to: row.to_state,
+            reason: Reason::parse(&row.reason),
+            note: row.note,
+        }
+    }
+}
+
+macro_rules! select_steps {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            StepRow,
+            r#"SELECT a.seq AS "seq!", a.at AS "at!", a.actor AS "actor!", s.name AS "staff?", a.act AS "act!",
+                      a.subject AS "subject!", a.subject_id AS "subject_id!", a.to_state, a.reason AS "reason!",
+                      n.note AS "note?" "# + $tail,
+            $($argument),*
+        )
+    };
+}
+
+/// Somebody was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// In which pass.
+    pub pass: i64,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// They wanted more than so many places; none when they had declined those that were open.
+    pub party_above: Option<i32>,
+}
+
+/// A line of the list of offers.
+#[derive(Clone, Debug)]
+pub struct OfferLine {
+    /// The offer.
+    pub offer: OfferId,
+    /// The entry.
+    pub entry: EntryId,
+    /// For whom.
+    pub name: String,
+    /// How many places.
+    pub party: i32,
+    /// Where it is in its life.
+    pub state: OfferState,
+    /// When it was made or given again.
+    pub made_at: DateTime<Utc>,
+    /// Who of the staff made it.
+    pub made_by: Option<String>,
+    /// The deadline.
+    pub expires_at: DateTime<Utc>,
+    /// When it ended.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// Why it ended.
+    pub end_reason: Option<Reason>,
+}
+
+/// A place that somebody has.
+#[derive(Clone, Debug)]
+pub struct TakenPlace {
+    /// Its number.
+    pub number: i32,
+    /// What it is called.
+    pub label: Option<String>,
+    /// Held or booked.
+    pub state: PlaceState,
+    /// It leaves the event when it becomes free.
+    pub retire_when_free: bool,
+    /// Who has it.
+    pub name: String,
+    /// The hold.
+    pub offer: Option<OfferId>,
+    /// The booking and its reference.
+    pub booking: Option<(BookingId, String)>,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+impl Db {
+    /// What happened to an entry and to what belongs to it, the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn history_of_entry(
+        &self,
+        event: EventId,
+        entry: EntryId,
+        limit: i64,
+    ) -> Result<Vec<Step>, DbError> {
+        let rows = select_steps!(
+            "FROM (SELECT * FROM audit WHERE event_id = $1 AND subject_id = $2
+                   UNION SELECT * FROM audit WHERE event_id = $1 AND entry_id = $2 AND subject <> 'place') a
+             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN audit_notes n ON n.event_id = $1 AND n.seq = a.seq
+             ORDER BY a.seq DESC LIMIT $3",
+            event.0,
+            entry.0,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(Step::from).collect())
+    }
+
+    /// What happened to one thing (an offer, an entry, a booking), the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn history_of(&self, event: EventId, subject: Uuid, limit: i64) -> Result<Vec<Step>, DbError> {
+        let rows = select_steps!(
+            "FROM audit a
+             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN audit_notes n ON n.event_id = $1 AND n.seq = a.seq
+             WHERE a.event_id = $1 AND a.subject_id = $2 ORDER BY a.seq DESC LIMIT $3",
+            event.0,
+            subject,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(Step::from).collect())
+    }
+
+    /// The passes in which a waiting entry was passed over in favour of somebody behind it, the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn skips_of(&self, entry: &Entry, limit: i64) -> Result<Vec<Skipped>, DbError> {
+        let OrderKey { band, round, rank } = entry.key;
+        let rows = sqlx::query!(
+            "SELECT pass_number, at, party_above FROM skips
+             WHERE event_id = $1 AND (band, round, rank) > ($2, $3, $4) AND at >= $5
+               AND (party_above < $6 OR declined_since <= $7)
+             ORDER BY pass_number DESC LIMIT $8",
+            entry.event.0,
+            band,
+            round,
+            rank,
+            entry.state_since,
+            entry.party,
+            entry.declined_at,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Skipped { pass: row.pass_number, at: row.at, party_above: row.party_above })
+            .collect())
+    }
+
+    /// What somebody of the staff is called.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn staff_name(&self, id: StaffId) -> Result<Option<String>, DbError> {
+        Ok(sqlx::query_scalar!("SELECT name FROM staff WHERE id = $1", id.0)
+            .fetch_optional(self.pool())
+            .await?)
+    }
+
+    /// How many offers of an event are in each state.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn offer_counts(&self, event: EventId) -> Result<Vec<(OfferState, i64)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT state, count(*) AS "n!" FROM offers WHERE event_id = $1 GROUP BY state"#,
+            event.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(|row| Ok((word(OfferState::parse, "offer state", &row.state)?, row.n))).collect()
+    }
+
+    /// Offers in a state: the pending by their deadlines, the nearest first; others the latest first. `after` is what
+    /// the page before ended with.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn offer_lines(
+        &self,
+        event: EventId,
+        state: OfferState,
+        after: Option<(DateTime<Utc>, OfferId)>,
+        limit: i64,
+    ) -> Result<Vec<OfferLine>, DbError> {
+        let live = matches!(state, OfferState::Pending | OfferState::Accepting);
+        let (at, id) = after.map_or((None, Uuid::nil()), |(at, id)| (Some(at), id.0));
+        let rows = sqlx::query!(
+            r#"SELECT o.id, o.entry_id, o.party, o.state, o.made_at, o.expires_at, o.ended_at, o.end_reason, w.name,
+                      s.name AS "made_by?"
+               FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
+               JOIN persons w ON w.id = n.person_id LEFT JOIN staff s ON s.id = o.made_by
+               WHERE o.event_id = $1 AND o.state = $2
+                 AND ($3::timestamptz IS NULL OR CASE WHEN $6 THEN (o.expires_at, o.id) > ($3, $4)
+                                                      ELSE (o.expires_at, o.id) < ($3, $4) END)
+               ORDER BY CASE WHEN $6 THEN o.expires_at END, CASE WHEN $6 THEN o.id END,
+                        o.expires_at DESC, o.id DESC LIMIT $5"#,
+            event.0,
+            state.as_str(),
+            at,
+            id,
+            limit,
+            live
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(OfferLine {
+                    offer: OfferId(row.id),
+                    entry: EntryId(row.entry_id),
+                    name: row.name,
+                    party: row.party,
+                    state: word(OfferState::parse, "offer state", &row.state)?,
+                    made_at: row.made_at,
+                    made_by: row.made_by,
+                    expires_at: row.expires_at,
+                    ended_at: row.ended_at,
+                    end_reason: row.end_reason.as_deref().and_then(Reason::parse),
+                })
+            })
+            .collect()
+    }
+
+    /// Places that somebody has, by number, from behind `after` on; with a search, those whose holder's name or label
+    /// holds it, or whose reference it is.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn taken_places(
+        &self,
+        event: EventId,
+        search: &str,
+        after: i32,
+        limit: i64,
+    ) -> Result<Vec<TakenPlace>, DbError> {
+        let search = search.trim();
+        let rows = sqlx::query!(
+            r#"SELECT p.number, p.label, p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
+                      b.reference AS "reference?", w.name
+               FROM places p
+               LEFT JOIN bookings b ON b.event_id = p.event_id AND b.id = p.booking_id
+               LEFT JOIN offers o ON o.event_id = p.event_id AND o.id = p.offer_id
+               LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
+               JOIN persons w ON w.id = coalesce(b.person_id, n.person_id)
+               WHERE p.event_id = $1 AND p.state IN ('held', 'booked') AND p.number > $2
+                 AND ($3 = '' OR w.name ILIKE $4 OR p.label ILIKE $4 OR b.reference = upper($3))
+               ORDER BY p.number LIMIT $5"#,
+            event.0,
+            after,
+            search,
+            format!("%{}%", super::pages_queue::like(search)),
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(TakenPlace {
+                    number: row.number,
+                    label: row.label,
+                    state: word(PlaceState::parse, "place state", &row.state)?,
+                    retire_when_free: row.retire_when_free,
+                    name: row.name,
+                    offer: row.offer_id.map(OfferId),
+                    booking: row.booking_id.map(BookingId).zip(row.reference),
+                    since: row.changed_at,
+                })
+            })
+            .collect()
+    }
+}

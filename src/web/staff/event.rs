@@ -1,0 +1,225 @@
+//! An event's own page: how its places add up, who is next and why, what the last pass did, what runs by itself.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+
+use super::super::WebState;
+use super::super::error::Error;
+use super::super::extract::Path;
+use super::super::page::{Bar, Layout, Page};
+use super::Staff;
+use super::frame::{EventFrame, Tab, people, places};
+use super::next::{Halt, Line, NextInLine};
+use super::words;
+use crate::db::pages_staff::{HinderedCounts, LiveOffer};
+use crate::domain::allocation::PassOutcome;
+use crate::domain::entry::EntryState;
+use crate::domain::ids::EventId;
+use crate::domain::place::PlaceCounts;
+use crate::domain::policy::Policy;
+use crate::domain::role::Act;
+use crate::domain::when::When;
+
+pub(super) fn router() -> Router<WebState> {
+    Router::new().route("/events/{event}", get(show))
+}
+
+/// Offers shown on the page; the list of offers has the rest.
+const OFFERS_SHOWN: i64 = 8;
+
+#[derive(Template)]
+#[template(path = "staff/event.html")]
+struct EventPage {
+    layout: Layout,
+    frame: EventFrame,
+    bar: Bar,
+    counts: PlaceCounts,
+    waiting: i64,
+    offered: i64,
+    hindered: HinderedCounts,
+    ahead: HinderedCounts,
+    line: Line,
+    policy: Policy,
+    last_pass: Option<LastPass>,
+    trouble: Vec<String>,
+    live: Vec<LiveOffer>,
+    may_offer: bool,
+    may_release: bool,
+}
+
+/// How the last pass ended.
+struct LastPass {
+    sentence: String,
+    at: When,
+    last_at: When,
+    repeated: bool,
+    asked: Option<When>,
+}
+
+/// The bar of an event: what is booked or held beyond the capacity is shown as over.
+#[must_use]
+pub fn bar(counts: PlaceCounts) -> Bar {
+    let over = counts.retire_when_free;
+    // Those to be retired are booked more often than held; which ones, the page of places says.
+    let from_booked = over.min(counts.booked);
+    Bar {
+        booked: counts.booked - from_booked,
+        held: counts.held - (over - from_booked),
+        open: counts.open,
+        over,
+    }
+}
+
+impl EventPage {
+    /// Who is next, if there is anybody.
+    fn next(&self) -> Option<&NextInLine> {
+        self.line.next.as_ref()
+    }
+
+    /// "joined first", unless somebody who joined before is behind by now.
+    fn why(&self, next: &NextInLine) -> &'static str {
+        let key = next.who.candidate.key;
+        if key.round == 0 && next.who.candidate.declined_at.is_none() && next.passed_over.is_none() {
+            if self.ahead == HinderedCounts::default() {
+                "joined first"
+            } else {
+                "joined first of those who can be offered it"
+            }
+        } else if next.passed_over.is_some() {
+            "first who fits"
+        } else {
+            "first in line"
+        }
+    }
+
+    fn joined(&self, next: &NextInLine) -> When {
+        self.frame.when(next.who.joined_at)
+    }
+
+    /// The labels of the places they get.
+    fn labels(&self, next: &NextInLine) -> String {
+        let labels: Vec<String> = next.given.iter().filter_map(|place| place.label.clone()).collect();
+        labels.join(", ")
+    }
+
+    /// Whether the sentence's Offer button would work.
+    fn can_offer(&self) -> bool {
+        let by_hand = self.line.halt.is_none_or(Halt::allows_by_hand);
+        self.may_offer && by_hand && self.next().is_some_and(|next| next.missing == 0)
+    }
+
+    /// "paused 2, contact problem 1": who is passed over ahead of the next.
+    fn passed_over(&self) -> String {
+        hindered_in_words(self.ahead)
+    }
+
+    /// Why there is nobody to offer anything to.
+    fn nobody(&self) -> String {
+        if self.waiting == 0 {
+            "Nobody is waiting.".to_owned()
+        } else {
+            format!(
+                "{} in the line, and none of them can be offered a place: {}.",
+                people(self.waiting),
+                hindered_in_words(self.hindered)
+            )
+        }
+    }
+
+    /// "if every pending offer is accepted: 118 of 120".
+    fn if_all_accept(&self) -> String {
+        format!("{} of {}", self.counts.booked + self.counts.held, self.counts.capacity())
+    }
+
+    fn deadline(&self, offer: &LiveOffer) -> When {
+        self.frame.when(offer.expires_at)
+    }
+
+    fn more_live(&self) -> i64 {
+        self.offered - i64::try_from(self.live.len()).unwrap_or(0)
+    }
+
+    fn missing(&self, next: &NextInLine) -> String {
+        let missing = i64::try_from(next.missing).unwrap_or(i64::MAX);
+        if self.line.open == 0 {
+            let verb = if missing == 1 { "comes" } else { "come" };
+            format!("{} {verb} back", places(missing))
+        } else {
+            let verb = if missing == 1 { "comes" } else { "come" };
+            format!("{missing} more {verb} back")
+        }
+    }
+
+    fn party(&self, party: &(impl Copy + Into<i64>)) -> String {
+        places(*party)
+    }
+}
+
+/// "2 paused, 1 with a contact problem".
+fn hindered_in_words(counts: HinderedCounts) -> String {
+    let mut parts = Vec::new();
+    for (count, words) in [
+        (counts.paused, "paused"),
+        (counts.set_aside, "set aside"),
+        (counts.contact_problem, "with a contact problem"),
+        (counts.until_passed, "past the date they wanted to wait until"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {words}"));
+        }
+    }
+    parts.join(", ")
+}
+
+async fn show(
+    State(state): State<WebState>,
+    staff: Staff,
+    Path(event): Path<EventId>,
+) -> Result<Page<EventPage>, Error> {
+    let event = staff.event(&state, event).await?;
+    let id = event.id;
+    let policy = state.db.policy(id).await?;
+    let counts = state.db.place_counts(id).await?;
+    let entries = state.db.entry_counts(id).await?;
+    let line = Line::read(&state, &event, &policy, staff.now).await?;
+    let hindered = state.db.hindered_counts(id, None).await?;
+    let ahead = match &line.next {
+        Some(next) if hindered != HinderedCounts::default() => {
+            state.db.hindered_counts(id, Some(next.who.candidate.key)).await?
+        }
+        _ => HinderedCounts::default(),
+    };
+    let live = state.db.live_offers(id, OFFERS_SHOWN).await?;
+    let wanted = state.db.pass_wanted(id).await?;
+    let last = state.db.last_pass(id).await?;
+    let frame = EventFrame::new(event, Tab::Overview, staff.now);
+    let last_pass = last.map(|pass| LastPass {
+        sentence: words::pass(pass.outcome, pass.offered),
+        at: frame.when(pass.at),
+        last_at: frame.when(frame.event.last_pass_at.unwrap_or(pass.last_at)),
+        repeated: pass.last_at > pass.at && pass.outcome != PassOutcome::Offered,
+        asked: wanted.map(|at| frame.when(at)),
+    });
+    let trouble =
+        super::now::trouble(&state, wanted, &frame, line.halt.is_none() && entries.eligible > 0).await?;
+    let layout = staff.event_layout(&frame.event, "Overview").await?.live(10);
+    Ok(Page(EventPage {
+        bar: bar(counts),
+        waiting: entries.of(EntryState::Waiting),
+        offered: entries.of(EntryState::Offered),
+        may_offer: staff.may(Act::ActOnOffers),
+        may_release: staff.may(Act::ReleasePlaces),
+        layout,
+        frame,
+        counts,
+        hindered,
+        ahead,
+        line,
+        policy,
+        last_pass,
+        trouble,
+        live,
+    }))
+}
