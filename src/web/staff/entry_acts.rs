@@ -12,7 +12,7 @@ use super::super::extract::{Path, Query};
 use super::super::page::{Errors, Tone};
 use super::Staff;
 use super::act::{ActForm, ActPage, ActQuery, DeadlineField, done};
-use super::frame::{EventFrame, Tab, isolated, places};
+use super::frame::{EventFrame, Tab, are, isolated, places};
 use super::next::what_comes_next;
 use super::words::{bad_deadline, entry_is, somebody_was_first, too_few};
 use crate::db::persons::Person;
@@ -152,9 +152,9 @@ impl About {
                     format!("Offer {party} to {name}"),
                     vec![
                         format!(
-                            "{party} are held for {name} until the deadline, whoever is ahead in the line."
-                        )
-                        .replace("1 place are", "1 place is"),
+                            "{party} {} held for {name} until the deadline, whoever is ahead in the line.",
+                            are(self.entry.party)
+                        ),
                         told,
                         "The audit says that staff made this offer, and why.".to_owned(),
                     ],

@@ -130,6 +130,12 @@ pub fn places(count: impl Into<i64>) -> String {
     }
 }
 
+/// "is" of one, "are" of several.
+#[must_use]
+pub fn are(count: impl Into<i64>) -> &'static str {
+    if count.into() == 1 { "is" } else { "are" }
+}
+
 /// "1 person", "12 people".
 #[must_use]
 pub fn people(count: i64) -> String {

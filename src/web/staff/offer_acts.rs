@@ -13,7 +13,7 @@ use super::super::extract::{Path, Query};
 use super::super::page::{Errors, Tone};
 use super::Staff;
 use super::act::{ActForm, ActPage, ActQuery, Choice, DeadlineField, done};
-use super::frame::{EventFrame, Tab, isolated, places};
+use super::frame::{EventFrame, Tab, are, isolated, places};
 use super::next::what_comes_next;
 use super::words::{bad_deadline, offer_is, somebody_was_first, too_few};
 use crate::db::persons::Person;
@@ -205,7 +205,10 @@ impl About {
             OfferAct::Accept => (
                 format!("Accept for {name}"),
                 vec![
-                    format!("{places} are booked for {name}, as if they had accepted themselves."),
+                    format!(
+                        "{places} {} booked for {name}, as if they had accepted themselves.",
+                        are(self.offer.party)
+                    ),
                     format!("{name} is told by mail, with the reference of the booking."),
                     "The audit says that you took the answer.".to_owned(),
                 ],

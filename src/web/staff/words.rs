@@ -41,6 +41,7 @@ pub fn title(act: Act) -> &'static str {
         Act::Paused => "Paused",
         Act::Resumed => "Resumed",
         Act::ContactChanged => "Contact changed",
+        Act::SetAside => "Set aside",
         Act::Placed => "Put back in the line",
         Act::Held => "Place held",
         Act::Booked => "Booked",
