@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub mod housekeeping;
 pub mod passes;
 
 use crate::clock::Entropy;

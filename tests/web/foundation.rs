@@ -589,6 +589,18 @@ async fn what_an_act_did_is_said_once() {
 }
 
 #[tokio::test]
+async fn what_is_long_over_is_thrown_away() {
+    let site = Site::probed(START, "http://localhost").await;
+    site.staff("ada@example.org", Role::Owner).await;
+    site.signed_in("ada@example.org").await;
+    let db = site.database.db();
+    assert_eq!(db.sweep_sessions().await.expect("swept"), 0, "what lives is left alone");
+    site.later(Duration::days(2));
+    // The sign-in page's session, the one that followed it, and two counters.
+    assert_eq!(db.sweep_sessions().await.expect("swept"), 4);
+}
+
+#[tokio::test]
 async fn without_a_database_the_program_says_so_and_asks_for_patience() {
     let nowhere = "postgres://postgres@127.0.0.1:1/none".parse().expect("options");
     let db = Db::new(&nowhere, fairlist::db::PoolSizes::default(), fairlist::clock::Clock::database());
