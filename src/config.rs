@@ -18,7 +18,7 @@ use crate::domain::role::Role;
 mod server;
 mod values;
 
-pub use server::{AddressArguments, Mail, ServerArguments, ServerConfig};
+pub use server::{AddressArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
 use values::{parse_name, parse_path, parse_role};
 

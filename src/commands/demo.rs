@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::serve::serve_on;
-use super::{Database, Failure, told_to_stop};
+use super::{Database, Failure, Signals};
 use crate::clock::{Clock, Entropy};
 use crate::config::{Common, DemoArguments, ServerArguments, ServerConfig};
 use crate::db::demonstration::Contents;
@@ -23,18 +23,19 @@ pub(super) async fn demo(common: &Common, arguments: &DemoArguments) -> Result<E
     let server: &ServerArguments = &arguments.server;
     let mut config = server.check()?;
     config.joins_per_hour = config.joins_per_hour.max(JOINS_PER_HOUR);
+    let mut signals = Signals::listen()?;
     let database = tokio::select! {
         database = Database::serve(common) => database?,
-        told = told_to_stop() => return told.map(|()| ExitCode::SUCCESS),
+        () = signals.told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
     let prepared = tokio::select! {
         prepared = prepare(&database, common, &config, arguments.fresh) => prepared,
-        told = told_to_stop() => told.and(Err(Failure::Stopped)),
+        () = signals.told_to_stop() => Err(Failure::Stopped),
     };
     let served = match prepared {
         Ok(()) => {
             welcome(&config);
-            serve_on(&database, &config, &common.data).await
+            serve_on(&database, &config, &common.data, &mut signals).await
         }
         Err(failure) => Err(failure),
     };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::{Cli, Command, Common, Refused, StaffCommand};
@@ -149,14 +149,32 @@ fn is_starting(problem: &sqlx::Error) -> bool {
     }
 }
 
+/// SIGINT and SIGTERM from now on: one that comes while nobody waits is not lost.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).map_err(Failure::Signals)?,
+            terminate: signal(SignalKind::terminate()).map_err(Failure::Signals)?,
+        })
+    }
+
+    /// Resolves at the next of them.
+    async fn told_to_stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
 /// Resolves at the first SIGINT or SIGTERM.
 async fn told_to_stop() -> Result<(), Failure> {
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::Signals)?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    Signals::listen()?.told_to_stop().await;
     Ok(())
 }
 
@@ -164,12 +182,10 @@ async fn told_to_stop() -> Result<(), Failure> {
 async fn interruptible(
     command: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
     tokio::select! {
         done = command => done,
-        told = told_to_stop() => {
-            told?;
-            Err(Failure::Stopped)
-        }
+        () = signals.told_to_stop() => Err(Failure::Stopped),
     }
 }
 

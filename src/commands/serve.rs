@@ -10,12 +10,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Database, Failure, told_to_stop};
+use super::{Database, Failure, Signals};
 use crate::clock::Clock;
-use crate::config::{Common, Mail, ServerArguments, ServerConfig};
+use crate::config::{Common, ServerArguments, ServerConfig};
 use crate::db::{Db, PoolSizes};
-use crate::messages::smtp::Server;
-use crate::messages::{self, Relay};
+use crate::messages;
 use crate::waitlist::Waitlist;
 use crate::web::{self, Limits, WebState};
 use crate::workers;
@@ -29,23 +28,34 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// private Postgres. A second signal skips the waiting.
 pub(super) async fn serve(common: &Common, arguments: &ServerArguments) -> Result<ExitCode, Failure> {
     let config = arguments.check()?;
+    let mut signals = Signals::listen()?;
     let database = tokio::select! {
         database = open(common) => database?,
         // What was started is told to stop as it is dropped.
-        told = told_to_stop() => return told.map(|()| ExitCode::SUCCESS),
+        () = signals.told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
-    let served = serve_on(&database, &config, &common.data).await;
+    let served = serve_on(&database, &config, &common.data, &mut signals).await;
     database.stop().await?;
     served.map(|()| ExitCode::SUCCESS)
 }
 
 async fn open(common: &Common) -> Result<Database, Failure> {
     let database = Database::serve(common).await?;
-    database.migrate().await?;
-    Ok(database)
+    match database.migrate().await {
+        Ok(()) => Ok(database),
+        Err(failure) => {
+            database.stop().await?;
+            Err(failure)
+        }
+    }
 }
 
-pub(super) async fn serve_on(database: &Database, config: &ServerConfig, data: &Path) -> Result<(), Failure> {
+pub(super) async fn serve_on(
+    database: &Database,
+    config: &ServerConfig,
+    data: &Path,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let address = config.address.listen;
     let unheard = |source| Failure::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(unheard)?;
@@ -61,8 +71,7 @@ pub(super) async fn serve_on(database: &Database, config: &ServerConfig, data: &
     };
     let secret = config.secret(data)?;
     let waitlist = Waitlist::new(db.clone(), secret.clone());
-    let relay = config.mail.as_ref().map(relay).transpose()?;
-    let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), relay));
+    let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), config.mail.clone()));
     let state = WebState::new(db.clone(), secret, settings);
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
@@ -75,30 +84,25 @@ pub(super) async fn serve_on(database: &Database, config: &ServerConfig, data: &
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");
 
     tokio::select! {
-        told = told_to_stop() => told?,
+        () = signals.told_to_stop() => {}
         ended = &mut pages => return ended.map_err(std::io::Error::other).flatten().map_err(unheard),
     }
     info!("Stopping: finishing what was begun");
     stopping.cancel();
+    // Workers stop between two ticks; what one still holds at the end is free again when its lease runs out.
+    let finished = async {
+        drop((&mut pages).await);
+        while at_work.join_next().await.is_some() {}
+    };
     tokio::select! {
-        _ = &mut pages => {}
-        () = tokio::time::sleep(DRAIN) => warn!("Some requests are not done after {} seconds; ending them", DRAIN.as_secs()),
-        told = told_to_stop() => told?,
+        () = finished => {}
+        () = tokio::time::sleep(DRAIN) => warn!("Not all is done after {} seconds; ending it", DRAIN.as_secs()),
+        () = signals.told_to_stop() => {}
     }
     pages.abort();
-    // Workers stop between two ticks; what they hold is released with its lease.
-    let rested = async { while at_work.join_next().await.is_some() {} };
-    if tokio::time::timeout(CLOSE, rested).await.is_err() {
-        warn!("Some work is not done; its leases will run out");
-    }
+    at_work.abort_all();
     // Whoever still holds a connection loses it; its transaction is rolled back.
     drop(tokio::time::timeout(CLOSE, db.close()).await);
     info!("Stopped");
     Ok(())
-}
-
-fn relay(mail: &Mail) -> Result<Relay, Failure> {
-    let server = Server::parse(mail.smtp.as_str())
-        .map_err(|problem| Failure::Outcome(format!("--smtp-url (FAIRLIST_SMTP_URL): {problem}")))?;
-    Ok(Relay { server, from: mail.from.clone() })
 }

