@@ -32,7 +32,7 @@ pub(super) async fn demo(common: &Common, arguments: &DemoArguments) -> Result<E
         prepared = prepare(&database, common, &config, arguments.fresh) => prepared,
         () = signals.told_to_stop() => Err(Failure::Stopped),
     };
-    let served = match prepared {
+    let outcome = match prepared {
         Ok(()) => {
             welcome(&config);
             serve_on(&database, &config, &common.data, &mut signals).await
@@ -40,7 +40,7 @@ pub(super) async fn demo(common: &Common, arguments: &DemoArguments) -> Result<E
         Err(failure) => Err(failure),
     };
     database.stop().await?;
-    served.map(|()| ExitCode::SUCCESS)
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 async fn prepare(
