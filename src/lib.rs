@@ -10,6 +10,7 @@
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, state machines, audit chain, names and instants
+//! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```
 //!
@@ -33,6 +34,7 @@ pub mod commands;
 pub mod config;
 pub mod db;
 pub mod domain;
+mod failpoint;
 pub mod logging;
 pub mod messages;
 pub mod waitlist;

@@ -75,6 +75,8 @@ pub enum Failure {
 /// # Errors
 /// One sentence for whoever called.
 pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    #[cfg(feature = "testing")]
+    crate::failpoint::begin();
     match cli.command {
         Command::Serve(arguments) => serve::serve(&cli.common, &arguments).await,
         Command::Migrate => interruptible(migrate(&cli.common)).await,

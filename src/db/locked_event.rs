@@ -54,6 +54,7 @@ use crate::db::messages::Draft;
 use crate::domain::audit::Record;
 use crate::domain::event::Event;
 use crate::domain::ids::{EventId, OrganizationId};
+use crate::failpoint;
 
 tokio::task_local! {
     /// Set while this task holds an event's lock: a second one would hang where Postgres cannot see it.
@@ -125,7 +126,9 @@ impl Db {
         if pass_wanted {
             super::passes::request(&mut tx, event.id, now).await?;
         }
+        failpoint::reach("commit.before");
         tx.commit().await.map_err(commit_error)?;
+        failpoint::reach("commit.after");
         if pass_wanted {
             self.hints().pass.notify_one();
         }

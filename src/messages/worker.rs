@@ -21,6 +21,7 @@ use crate::domain::contact::EmailAddress;
 use crate::domain::delivery::{Channel, LEASE, Verdict};
 use crate::domain::ids::{ContactId, MessageId};
 use crate::domain::message::{Facts, Occasion};
+use crate::failpoint;
 use crate::waitlist::contacts;
 
 /// What a tick did.
@@ -83,10 +84,13 @@ impl Mailer {
         let count = claims.len();
         let mut finished = Vec::with_capacity(count);
         for claim in claims {
+            failpoint::reach("message.claimed");
             let (contact, verdict) = self.deliver(&claim).await;
+            failpoint::reach("message.sent");
             finished.push(Finished { claim, contact, verdict });
         }
         self.note(&finished, trouble.as_ref()).await?;
+        failpoint::reach("message.noted");
         Ok(Outcome::Worked(count))
     }
 

@@ -12,6 +12,7 @@ use regex_lite::Regex;
 /// to all but `domain`, which is pure.
 const LAYERS: &[(&str, u8)] = &[
     ("clock", 0),
+    ("failpoint", 0),
     ("logging", 3),
     ("domain", 1),
     ("db", 2),
