@@ -165,3 +165,16 @@ impl Columns {
         self.hash.push(hash.to_vec());
     }
 }
+
+impl super::Db {
+    /// How long an event's chain is, and its head.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is no such event.
+    pub async fn audit_head(&self, event: EventId) -> Result<(i64, Vec<u8>), DbError> {
+        let row = sqlx::query!("SELECT audit_seq, audit_head FROM events WHERE id = $1", event.0)
+            .fetch_one(self.pool())
+            .await?;
+        Ok((row.audit_seq, row.audit_head))
+    }
+}

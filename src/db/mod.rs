@@ -29,6 +29,7 @@ pub mod migrate;
 pub mod offers;
 pub mod outbox;
 pub mod pages_history;
+pub mod pages_places;
 pub mod pages_queue;
 pub mod pages_staff;
 pub mod passes;

@@ -350,3 +350,49 @@ impl Db {
             .collect()
     }
 }
+
+/// Which records of an event's audit are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Only of this act.
+    pub act: Option<Act>,
+    /// Only of this kind of subject: entry, offer, place, booking, event.
+    pub subject: Option<String>,
+    /// Only by this kind of actor: system, person, staff, operator.
+    pub actor: Option<String>,
+    /// Only those with a smaller number.
+    pub before: Option<i64>,
+}
+
+impl Db {
+    /// An event's audit, the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn audit_steps(
+        &self,
+        event: EventId,
+        filter: &AuditFilter,
+        limit: i64,
+    ) -> Result<Vec<Step>, DbError> {
+        Ok(select_steps!(
+            "FROM audit a
+             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
+             WHERE a.event_id = $1 AND a.seq < $2 AND ($3::text IS NULL OR a.act = $3)
+               AND ($4::text IS NULL OR a.subject = $4) AND ($5::text IS NULL OR a.actor = $5)
+             ORDER BY a.seq DESC LIMIT $6",
+            event.0,
+            filter.before.unwrap_or(i64::MAX),
+            filter.act.map(Act::as_str),
+            filter.subject.as_deref(),
+            filter.actor.as_deref(),
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?
+        .into_iter()
+        .map(Step::from)
+        .collect())
+    }
+}

@@ -9,6 +9,7 @@ pub mod entry;
 pub mod event;
 pub mod ids;
 pub mod import;
+pub mod label;
 pub mod message;
 pub mod offer;
 pub mod password;
@@ -19,6 +20,7 @@ pub mod preview;
 pub mod reason;
 pub mod role;
 pub mod secret;
+pub mod slug;
 pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.

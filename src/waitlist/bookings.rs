@@ -11,6 +11,7 @@ use crate::db::places::{NewRelease, PlaceMove};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::booking::{BookingSource, BookingState, reference};
+use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EventId, OfferId, PersonId};
@@ -77,6 +78,21 @@ pub enum CancelOutcome {
 }
 
 impl Waitlist {
+    /// The person with this address in the event's organization, made if there is none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn known_person(
+        &self,
+        event: EventId,
+        name: &PersonName,
+        email: &EmailAddress,
+    ) -> Result<PersonId, DbError> {
+        let who = [(name.clone(), email.clone())];
+        let persons = decide!(self, event, async |event| event.persons_with(&who).await).await?;
+        persons.first().map(|person| person.id).ok_or(DbError::NotFound)
+    }
+
     /// Books places that are free for everybody. Whoever has a live offer takes it by booking (staff), or is sent to
     /// it (customers); a live entry is taken along.
     ///

@@ -18,10 +18,13 @@ use crate::domain::ids::{EventId, StaffId};
 use crate::domain::role::Act;
 
 pub mod act;
+pub mod audit;
+pub mod bookings;
 pub mod diagram;
 pub mod entry;
 pub mod entry_acts;
 pub mod event;
+pub mod event_acts;
 pub mod frame;
 pub mod hasher;
 pub mod history;
@@ -29,8 +32,11 @@ pub mod next;
 pub mod now;
 pub mod offer_acts;
 pub mod offers;
+pub mod places;
+pub mod policy;
 pub mod queue;
 pub mod release;
+pub mod settings;
 pub mod sign_in;
 pub mod words;
 
@@ -46,6 +52,12 @@ pub fn router() -> Router<WebState> {
         .merge(offers::router())
         .merge(offer_acts::router())
         .merge(release::router())
+        .merge(settings::router())
+        .merge(event_acts::router())
+        .merge(policy::router())
+        .merge(places::router())
+        .merge(bookings::router())
+        .merge(audit::router())
 }
 
 /// In the session, beside who is signed in: a new password ends sessions of the old one.

@@ -1,0 +1,198 @@
+//! Places, bookings and audit records as their staff pages list them: by key, a page at a time.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::events::word;
+use super::{Db, DbError};
+use crate::domain::booking::{BookingSource, BookingState};
+use crate::domain::ids::{BookingId, EventId, OfferId, PlaceId};
+use crate::domain::place::PlaceState;
+
+/// A place and what has it.
+#[derive(Clone, Debug)]
+pub struct PlaceLine {
+    /// Which.
+    pub id: PlaceId,
+    /// Its number.
+    pub number: i32,
+    /// What it is called.
+    pub label: Option<String>,
+    /// What has it.
+    pub state: PlaceState,
+    /// Leaves the event when it becomes free.
+    pub retire_when_free: bool,
+    /// Who has it.
+    pub name: Option<String>,
+    /// The hold that has it, and until when.
+    pub hold: Option<(OfferId, DateTime<Utc>)>,
+    /// The booking that has it, and its reference.
+    pub booking: Option<(BookingId, String)>,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+impl PlaceLine {
+    /// The label, or "Place n".
+    #[must_use]
+    pub fn title(&self) -> String {
+        self.label.clone().unwrap_or_else(|| format!("Place {}", self.number))
+    }
+}
+
+/// A booking as its list shows it.
+#[derive(Clone, Debug)]
+pub struct BookingLine {
+    /// Which.
+    pub id: BookingId,
+    /// Whose.
+    pub name: String,
+    /// The place's label.
+    pub label: Option<String>,
+    /// The place's number.
+    pub number: i32,
+    /// What the customer quotes.
+    pub reference: String,
+    /// Where it is in its life.
+    pub state: BookingState,
+    /// How it came to be.
+    pub source: BookingSource,
+    /// When it was made.
+    pub booked_at: DateTime<Utc>,
+    /// When it was cancelled.
+    pub cancelled_at: Option<DateTime<Utc>>,
+}
+
+impl BookingLine {
+    /// The place's label, or "Place n".
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.label.clone().unwrap_or_else(|| format!("Place {}", self.number))
+    }
+}
+
+impl Db {
+    /// How many places are in each state, retired ones included.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn places_by_state(&self, event: EventId) -> Result<Vec<(PlaceState, i64)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT state, sum(n)::bigint AS "n!" FROM place_counts WHERE event_id = $1 GROUP BY state"#,
+            event.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(|row| Ok((word(PlaceState::parse, "place state", &row.state)?, row.n))).collect()
+    }
+
+    /// Places after the one with number `after`, in order; only those in `state`, if one is given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn place_lines(
+        &self,
+        event: EventId,
+        state: Option<PlaceState>,
+        after: i32,
+        limit: i64,
+    ) -> Result<Vec<PlaceLine>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT p.id, p.number, p.label, p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
+                      o.expires_at AS "expires_at?", b.reference AS "reference?", w.name AS "name?"
+               FROM places p
+               LEFT JOIN bookings b ON b.event_id = p.event_id AND b.id = p.booking_id
+               LEFT JOIN offers o ON o.event_id = p.event_id AND o.id = p.offer_id
+               LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
+               LEFT JOIN persons w ON w.id = coalesce(b.person_id, n.person_id)
+               WHERE p.event_id = $1 AND p.number > $2 AND ($3::text IS NULL OR p.state = $3)
+               ORDER BY p.number LIMIT $4"#,
+            event.0,
+            after,
+            state.map(PlaceState::as_str),
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(PlaceLine {
+                    id: PlaceId(row.id),
+                    number: row.number,
+                    label: row.label,
+                    state: word(PlaceState::parse, "place state", &row.state)?,
+                    retire_when_free: row.retire_when_free,
+                    name: row.name,
+                    hold: row.offer_id.map(OfferId).zip(row.expires_at),
+                    booking: row.booking_id.map(BookingId).zip(row.reference),
+                    since: row.changed_at,
+                })
+            })
+            .collect()
+    }
+
+    /// How many bookings are in each state.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn bookings_by_state(&self, event: EventId) -> Result<Vec<(BookingState, i64)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT state, count(*) AS "n!" FROM bookings WHERE event_id = $1 GROUP BY state"#,
+            event.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| Ok((word(BookingState::parse, "booking state", &row.state)?, row.n)))
+            .collect()
+    }
+
+    /// Bookings in `state`, the newest first, older than `before`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn booking_lines(
+        &self,
+        event: EventId,
+        state: BookingState,
+        search: &str,
+        before: Option<(DateTime<Utc>, BookingId)>,
+        limit: i64,
+    ) -> Result<Vec<BookingLine>, DbError> {
+        let (at, id) = before.map_or((None, Uuid::max()), |(at, id)| (Some(at), id.0));
+        let search = search.trim();
+        let rows = sqlx::query!(
+            r#"SELECT b.id, w.name, p.label, p.number, b.reference, b.state, b.source, b.booked_at, b.cancelled_at
+               FROM bookings b JOIN persons w ON w.id = b.person_id
+               JOIN places p ON p.event_id = b.event_id AND p.id = b.place_id
+               WHERE b.event_id = $1 AND b.state = $2
+                 AND ($3::timestamptz IS NULL OR (b.booked_at, b.id) < ($3, $4))
+                 AND ($5 = '' OR w.name ILIKE $6 OR p.label ILIKE $6 OR b.reference = upper($5))
+               ORDER BY b.booked_at DESC, b.id DESC LIMIT $7"#,
+            event.0,
+            state.as_str(),
+            at,
+            id,
+            search,
+            format!("%{}%", super::pages_queue::like(search)),
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(BookingLine {
+                    id: BookingId(row.id),
+                    name: row.name,
+                    label: row.label,
+                    number: row.number,
+                    reference: row.reference,
+                    state: word(BookingState::parse, "booking state", &row.state)?,
+                    source: word(BookingSource::parse, "booking source", &row.source)?,
+                    booked_at: row.booked_at,
+                    cancelled_at: row.cancelled_at,
+                })
+            })
+            .collect()
+    }
+}
