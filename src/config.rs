@@ -15,9 +15,11 @@ use crate::db::postgres;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::role::Role;
 
+mod import;
 mod server;
 mod values;
 
+pub use import::ImportArguments;
 pub use server::{AddressArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
 use values::{parse_name, parse_path, parse_role};
@@ -150,7 +152,7 @@ pub enum Command {
     /// Everybody is put behind those already listed, in the order of their time of joining and then of the file.
     /// What is not taken is reported row by row. Running it again does no harm: nobody is put on the list twice,
     /// and an import that was interrupted is carried on.
-    Import(crate::commands::import::Arguments),
+    Import(ImportArguments),
     /// Open psql on the database
     ///
     /// On the running private server, or on one that is started for as long as psql runs. What follows `--` is

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub mod housekeeping;
+pub mod imports;
 pub mod passes;
 
 use crate::clock::Entropy;

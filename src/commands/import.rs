@@ -1,16 +1,14 @@
 //! `fairlist import`: a list from elsewhere, with a progress bar and a report.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Database, Failure, told_to_stop};
 use crate::clock::Clock;
-use crate::config::Common;
+use crate::config::{Common, ImportArguments};
 use crate::db::{Db, DbError, PoolSizes};
 use crate::domain::event::{Event, EventState};
 use crate::domain::ids::ImportId;
@@ -19,42 +17,6 @@ use crate::domain::import::{
     Table, counted,
 };
 use crate::waitlist::import::{self, Request, StartOutcome};
-
-/// What `import` is told.
-#[derive(Args, Clone, Debug)]
-pub struct Arguments {
-    /// CSV file in UTF-8, with commas or semicolons and the columns' names in its first line
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-
-    /// The event whose list they join: the last part of its address, such as `spring-concert`
-    #[arg(long, value_name = "SLUG")]
-    pub event: String,
-
-    /// Which column holds what: `--map name=Who --map email="E-mail"`
-    ///
-    /// Fields are name, email, phone, joined, party, status, priority and language; name and email are needed. Of
-    /// several columns with one name, `Date#2` is the second; `#3` is the third column. A waiting list exported by
-    /// pretix is recognised and needs no mapping. Without `joined` the order is that of the file.
-    #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = parse_map)]
-    pub map: Vec<(Field, String)>,
-
-    /// Only report what would be done
-    #[arg(long)]
-    pub dry_run: bool,
-
-    /// Write to those who are put in the line; otherwise nobody is told
-    #[arg(long)]
-    pub tell: bool,
-}
-
-fn parse_map(text: &str) -> Result<(Field, String), String> {
-    let (field, column) = text.split_once('=').ok_or("must be a field, `=`, and the name of a column")?;
-    let known = || Field::ALL.map(Field::key).join(", ");
-    let field = Field::from_key(&field.trim().to_lowercase())
-        .ok_or_else(|| format!("has no field of ours: {}", known()))?;
-    Ok((field, column.to_owned()))
-}
 
 /// Why nothing, or not everything, was imported.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +78,7 @@ pub enum ImportFailure {
 }
 
 /// Imports a file, or says what would come of it.
-pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) async fn run(common: &Common, arguments: &ImportArguments) -> Result<ExitCode, Failure> {
     // Before a server is started for it.
     let file = arguments.file.display().to_string();
     let bytes = tokio::fs::read(&arguments.file)
@@ -137,7 +99,7 @@ pub(super) async fn run(common: &Common, arguments: &Arguments) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-async fn import(db: &Db, arguments: &Arguments, file: &str, bytes: &[u8]) -> Result<(), ImportFailure> {
+async fn import(db: &Db, arguments: &ImportArguments, file: &str, bytes: &[u8]) -> Result<(), ImportFailure> {
     let event = match db.event_by_slug(&arguments.event).await {
         Err(DbError::NotFound) => return Err(ImportFailure::NoEvent(arguments.event.clone())),
         event => event?,

@@ -13,11 +13,10 @@ use crate::db::{DbError, migrate, postgres};
 
 mod bench;
 mod demo;
+pub mod import;
 mod psql;
 mod serve;
 mod staff;
-
-pub mod import;
 
 /// A database of its own may still be starting when we do.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -80,6 +80,7 @@ pub(super) async fn serve_on(
     let mut at_work = JoinSet::new();
     workers::passes::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
+    workers::imports::start(&mut at_work, &db, &stopping);
     workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");
 

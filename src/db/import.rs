@@ -240,6 +240,17 @@ impl Db {
         }
     }
 
+    /// Lets another process take over at once.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn release_import(&self, event: EventId, id: ImportId) -> Result<(), DbError> {
+        sqlx::query!("UPDATE imports SET leased_until = NULL WHERE event_id = $1 AND id = $2", event.0, id.0)
+            .execute(self.pool())
+            .await?;
+        Ok(())
+    }
+
     /// Forgets files that nobody needs any more: uploads never started, and what was done before `before`.
     ///
     /// # Errors

@@ -155,6 +155,8 @@ pub struct Hints {
     pub pass: Notify,
     /// A message was written.
     pub message: Notify,
+    /// An import was started.
+    pub import: Notify,
     /// An instant that matters may have come nearer.
     pub due: Notify,
 }

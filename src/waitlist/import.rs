@@ -26,8 +26,11 @@ const FIRST_STEP: usize = 500;
 /// How long a step shall keep the event's lock; half of what it may.
 const LOCK_GOAL: Duration = Duration::from_millis(250);
 
-/// How long passes wait for an import that shows no sign of life, and after which another process takes over.
+/// How long passes wait for an import that shows no sign of life.
 const LEASE: TimeDelta = TimeDelta::seconds(60);
+
+/// After how long without a step another process takes over: before passes go on.
+const TAKEN_OVER: TimeDelta = TimeDelta::seconds(20);
 
 /// How long an uploaded file and the names in its report are kept.
 const KEPT: TimeDelta = TimeDelta::days(7);
@@ -183,9 +186,9 @@ async fn step_locked(
     let from = if import.rows_total == total { import.rows_done } else { 0 };
     let to = from + most.clamp(1, MOST_PER_STEP).min(total - from);
     let imported: Imported = event.import_people(&plan.people[from..to], import.tell, import.actor()).await?;
-    let (lease, finished) = (event.now() + LEASE, to == total);
-    event.advance_import(id, (to, total), &imported, lease, finished).await?;
-    event.set_importing_until((!finished).then_some(lease)).await?;
+    let (now, finished) = (event.now(), to == total);
+    event.advance_import(id, (to, total), &imported, now + TAKEN_OVER, finished).await?;
+    event.set_importing_until((!finished).then_some(now + LEASE)).await?;
     if finished {
         let subject = Subject::Event(event.id());
         event.record(Record::new(event.now(), import.actor(), Act::Imported, subject, Reason::Imported));
@@ -223,29 +226,80 @@ fn next_step(people: usize, locked: Duration) -> usize {
     usize::try_from(in_goal).unwrap_or(MOST_PER_STEP).min(people * 4).clamp(100, MOST_PER_STEP)
 }
 
-/// What a tick of the import worker did.
+/// What a tick of an importer did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// No import waits for somebody to carry it on.
     Idle,
-    /// An import was carried to its end.
-    Finished(ImportId),
+    /// One step of an import.
+    Stepped(Progress),
 }
 
-/// Carries on one import whose file was uploaded and that nobody carries on, and forgets files that were kept
-/// long enough.
-///
-/// # Errors
-/// What the database says; another tick carries it on.
-pub async fn tick(db: &Db) -> Result<Tick, DbError> {
-    let now = db.now().await?;
-    db.forget_uploads(now - KEPT).await?;
-    let Some(import) = db.claim_import(now + LEASE).await? else { return Ok(Tick::Idle) };
-    let content = db.import_content(import.event, import.id).await?;
-    let (Some(content), Some(reading)) = (content, import.reading) else { return Ok(Tick::Idle) };
-    let plan = plan_apart(reading, content, now).await?;
-    run(db, import.event, import.id, &plan, |_| {}).await?;
-    Ok(Tick::Finished(import.id))
+/// Carries on imports whose file was uploaded: those that were started, and those that nobody carries on any more.
+#[derive(Debug)]
+pub struct Importer {
+    db: Db,
+    current: Option<Carried>,
+}
+
+/// The import that is being carried on.
+#[derive(Debug)]
+struct Carried {
+    event: EventId,
+    import: ImportId,
+    plan: Plan,
+    most: usize,
+}
+
+impl Importer {
+    /// One that has nothing yet.
+    #[must_use]
+    pub fn new(db: &Db) -> Self {
+        Self { db: db.for_workers(), current: None }
+    }
+
+    /// Does one step of an import, or looks for one, and forgets files that were kept long enough.
+    ///
+    /// # Errors
+    /// What the database says; another tick, of whatever process, carries it on.
+    pub async fn tick(&mut self) -> Result<Tick, DbError> {
+        let Some(carried) = self.next().await? else { return Ok(Tick::Idle) };
+        let progress = step(&self.db, carried.event, carried.import, &carried.plan, carried.most).await?;
+        if !progress.finished {
+            let most = next_step(progress.step, progress.locked);
+            self.current = Some(Carried { most, ..carried });
+        }
+        Ok(Tick::Stepped(progress))
+    }
+
+    async fn next(&mut self) -> Result<Option<Carried>, DbError> {
+        if let Some(carried) = self.current.take() {
+            return Ok(Some(carried));
+        }
+        let now = self.db.now().await?;
+        self.db.forget_uploads(now - KEPT).await?;
+        let Some(import) = self.db.claim_import(now + LEASE).await? else { return Ok(None) };
+        let content = self.db.import_content(import.event, import.id).await?;
+        let (Some(content), Some(reading)) = (content, import.reading) else { return Ok(None) };
+        let plan = plan_apart(reading, content, now).await?;
+        Ok(Some(Carried { event: import.event, import: import.id, plan, most: FIRST_STEP }))
+    }
+
+    /// Waits until an import may have been started by this process.
+    pub async fn hinted(&self) {
+        self.db.hints().import.notified().await;
+    }
+
+    /// Lets another process carry on what this one has in hand.
+    ///
+    /// # Errors
+    /// What the database says; its lease ends by itself.
+    pub async fn let_go(&mut self) -> Result<(), DbError> {
+        match self.current.take() {
+            Some(carried) => self.db.release_import(carried.event, carried.import).await,
+            None => Ok(()),
+        }
+    }
 }
 
 /// Reads and plans a file away from the threads that answer requests: a large one takes a second.

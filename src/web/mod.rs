@@ -34,6 +34,7 @@ pub mod next;
 pub mod page;
 pub mod session;
 pub mod staff;
+pub mod upload;
 
 pub use error::Error;
 pub use limits::{Limit, Limits};

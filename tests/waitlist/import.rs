@@ -3,51 +3,29 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use fairlist::db::Db;
 use fairlist::db::import::Import;
+use fairlist::domain::allocation::PassOutcome;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::event::EventState;
-use fairlist::domain::ids::{EventId, ImportId};
+use fairlist::domain::ids::{EntryId, EventId, ImportId};
 use fairlist::domain::import::{Field, Mapping, Plan, PlannedState, Reading, Table};
-use fairlist::waitlist::import::{self, Progress, Request, StartOutcome, Tick};
+use fairlist::domain::policy::Policy;
+use fairlist::waitlist::import::{self, Importer, Progress, Request, StartOutcome, Tick};
 use uuid::Uuid;
 
 use crate::harness::database::TestDatabase;
+use crate::harness::world::{World, reason, two_hours};
 
 const PRETIX_EXPORT: &[u8] = include_bytes!("../data/pretix-waitinglist.csv");
 const NOW: &str = "2026-11-20T12:00:00Z";
 
-/// A published event with an open, passive list in Berlin.
-async fn an_event(database: &TestDatabase) -> EventId {
-    let (organization, event) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    let now: DateTime<Utc> = NOW.parse().expect("an instant");
-    sqlx::query(
-        "INSERT INTO organizations (id, slug, name, created_at) VALUES ($1, 'house', 'The House', $2)",
-    )
-    .bind(organization)
-    .bind(now)
-    .execute(database.sql())
-    .await
-    .expect("an organization");
-    sqlx::query(
-        "INSERT INTO events (id, organization_id, slug, name, zone, state, list_state, policy_version, created_at)
-         VALUES ($1, $2, 'spring', 'Spring Concert', 'Europe/Berlin', 'published', 'open', 1, $3)",
-    )
-    .bind(event)
-    .bind(organization)
-    .bind(now)
-    .execute(database.sql())
-    .await
-    .expect("an event");
-    sqlx::query(
-        "INSERT INTO policies (event_id, version, ordering, mode, batch_size, fit, after_expiry, after_decline,
-                               silence_limit, position_shown, made_at)
-         VALUES ($1, 1, 'arrival', 'hold', 0, 'strict', 'back', 'leave', 2, 'exact', $2)",
-    )
-    .bind(event)
-    .bind(now)
-    .execute(database.sql())
-    .await
-    .expect("a rule");
-    EventId(event)
+/// A record for each person, and one for the whole.
+const RECORDS: &str = "SELECT count(*) FROM audit WHERE reason = 'imported'";
+
+/// A published event in Berlin with an open, passive list and no places.
+async fn a_house() -> World {
+    let world = World::on(TestDatabase::at(NOW).await, Policy::first(), 0).await;
+    world.settle().await;
+    world
 }
 
 /// A file as somebody is about to import it.
@@ -99,8 +77,8 @@ async fn number(database: &TestDatabase, sql: &'static str) -> i64 {
 
 #[tokio::test]
 async fn the_real_export_becomes_a_list_in_order_and_nobody_is_written_to() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let file = file(PRETIX_EXPORT);
 
     let done = file.import(database.db(), event).await;
@@ -129,7 +107,7 @@ async fn the_real_export_becomes_a_list_in_order_and_nobody_is_written_to() {
         ("SELECT count(*) FROM entries WHERE rank = arrival << 20", 1_178),
         ("SELECT next_arrival FROM events", 1_179),
         ("SELECT next_rank FROM events", 1_179),
-        ("SELECT max(seq) FROM audit", 1_179),
+        (RECORDS, 1_179),
         (
             "SELECT count(*) FROM audit WHERE act = 'joined' AND subject = 'entry' AND reason = 'imported'",
             1_178,
@@ -143,7 +121,7 @@ async fn the_real_export_becomes_a_list_in_order_and_nobody_is_written_to() {
             0,
         ),
     ] {
-        assert_eq!(number(&database, what).await, expected, "{what}");
+        assert_eq!(number(database, what).await, expected, "{what}");
     }
     let first: Vec<(String, DateTime<Utc>)> = sqlx::query_as(
         "SELECT p.name, e.joined_at FROM entries e JOIN persons p ON p.id = e.person_id ORDER BY e.arrival LIMIT 3",
@@ -165,8 +143,8 @@ async fn the_real_export_becomes_a_list_in_order_and_nobody_is_written_to() {
 
 #[tokio::test]
 async fn the_same_file_twice_does_nothing_the_second_time() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let file = file(PRETIX_EXPORT);
     let first = file.import(database.db(), event).await;
 
@@ -174,15 +152,15 @@ async fn the_same_file_twice_does_nothing_the_second_time() {
 
     let StartOutcome::AlreadyDone(done) = second else { panic!("{second:?}") };
     assert_eq!(done.id, first.id);
-    assert_eq!(number(&database, "SELECT count(*) FROM entries").await, 1_178);
-    assert_eq!(number(&database, "SELECT max(seq) FROM audit").await, 1_179);
-    assert_eq!(number(&database, "SELECT count(*) FROM events WHERE importing_until IS NULL").await, 1);
+    assert_eq!(number(database, "SELECT count(*) FROM entries").await, 1_178);
+    assert_eq!(number(database, RECORDS).await, 1_179);
+    assert_eq!(number(database, "SELECT count(*) FROM events WHERE importing_until IS NULL").await, 1);
 }
 
 #[tokio::test]
 async fn the_same_people_in_another_file_are_named_and_nothing_is_written_twice() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     file(PRETIX_EXPORT).import(database.db(), event).await;
     let mut again = PRETIX_EXPORT.to_vec();
     again.extend(b"\n");
@@ -204,29 +182,28 @@ async fn the_same_people_in_another_file_are_named_and_nothing_is_written_twice(
         ("SELECT count(*) FROM contacts", 1_577),
         ("SELECT next_arrival FROM events", 1_179),
     ] {
-        assert_eq!(number(&database, what).await, expected, "{what}");
+        assert_eq!(number(database, what).await, expected, "{what}");
     }
 }
 
 #[tokio::test]
 async fn whoever_left_is_not_brought_back_in_whatever_state() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = World::on(TestDatabase::at(NOW).await, two_hours(), 0).await;
+    let (database, event) = (&world.database, world.event);
     file(b"name,email\nAnn,ann@example.org\nBob,bob@example.org\nCem,cem@example.org\nDan,dan@example.org\n")
         .import(database.db(), event)
         .await;
-    for (state, email) in
-        [("withdrawn", "ann@example.org"), ("removed", "bob@example.org"), ("accepted", "cem@example.org")]
-    {
-        sqlx::query(
-            "UPDATE entries SET state = $1 WHERE person_id = (SELECT person_id FROM contacts WHERE canonical = $2)",
-        )
-        .bind(state)
-        .bind(email)
-        .execute(database.sql())
+    let entries: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM entries ORDER BY arrival")
+        .fetch_all(database.sql())
         .await
-        .expect("changed");
-    }
+        .expect("entries");
+    let [ann, bob, cem] = [0, 1, 2].map(|at: usize| EntryId(entries[at]));
+    world.waitlist.leave(event, ann, world.actor()).await.expect("Ann leaves");
+    world.waitlist.remove(event, bob, world.actor(), &reason()).await.expect("Bob is removed");
+    world.add_places(1).await;
+    world.settle().await;
+    let (offer, cem) = (world.live_offer(cem).await, world.entry(cem).await);
+    world.accept(offer.id, cem.person).await;
 
     let later = file(
         b"name,email\nEve,eve@example.org\nAnn,ANN+new@example.org\nBob,bob@example.org\nCem,cem@example.org\n\
@@ -244,8 +221,8 @@ async fn whoever_left_is_not_brought_back_in_whatever_state() {
             (6, EntryState::Waiting)
         ]
     );
-    assert_eq!(number(&database, "SELECT count(*) FROM entries WHERE state = 'waiting'").await, 2);
-    assert_eq!(number(&database, "SELECT arrival FROM entries ORDER BY arrival DESC LIMIT 1").await, 5);
+    assert_eq!(number(database, "SELECT count(*) FROM entries WHERE state = 'waiting'").await, 2);
+    assert_eq!(number(database, "SELECT max(arrival) FROM entries").await, 5);
     let mut plan = later.plan.clone();
     plan.leave_out(&done.already);
     assert_eq!(plan.people.len() + plan.refused.len(), plan.rows, "every row is accounted for");
@@ -257,8 +234,8 @@ async fn whoever_left_is_not_brought_back_in_whatever_state() {
 
 #[tokio::test]
 async fn an_interrupted_import_goes_on_where_it_was_and_passes_wait_meanwhile() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let file = file(PRETIX_EXPORT);
     let db = database.db();
     let id = file.start(db, event).await;
@@ -266,7 +243,11 @@ async fn an_interrupted_import_goes_on_where_it_was_and_passes_wait_meanwhile() 
     assert_eq!((first.done, first.total, first.taken, first.finished), (400, 1_178, 400, false));
     let waits = db.event(event).await.expect("the event").importing_until.expect("passes wait");
     assert_eq!(waits - database.clock().local(), TimeDelta::seconds(60));
-    assert_eq!(number(&database, "SELECT count(*) FROM pass_requests").await, 0, "not before the end");
+    assert_eq!(
+        number(database, "SELECT count(*) FROM pass_requests WHERE requested_at IS NOT NULL").await,
+        0,
+        "not yet"
+    );
 
     // Killed here. The same command again:
     let StartOutcome::Resumed(resumed) = import::start(db, event, &file.request()).await.expect("asked")
@@ -284,22 +265,42 @@ async fn an_interrupted_import_goes_on_where_it_was_and_passes_wait_meanwhile() 
     for (what, expected) in [
         ("SELECT count(*) FROM entries", 1_178),
         ("SELECT count(DISTINCT arrival) FROM entries WHERE arrival BETWEEN 1 AND 1178", 1_178),
-        ("SELECT max(seq) FROM audit", 1_179),
+        (RECORDS, 1_179),
         ("SELECT count(*) FROM pass_requests WHERE requested_at IS NOT NULL", 1),
         ("SELECT count(*) FROM events WHERE importing_until IS NULL", 1),
     ] {
-        assert_eq!(number(&database, what).await, expected, "{what}");
+        assert_eq!(number(database, what).await, expected, "{what}");
     }
     // And a step of a process that did not notice the end:
     let late = import::step(db, event, id, &file.plan, 400).await.expect("a step");
     assert!(late.finished && late.step == 0);
-    assert_eq!(number(&database, "SELECT max(seq) FROM audit").await, 1_179);
+    assert_eq!(number(database, RECORDS).await, 1_179);
+}
+
+#[tokio::test]
+async fn a_pass_waits_for_the_import_and_then_offers_to_its_first() {
+    let world = World::on(TestDatabase::at(NOW).await, two_hours(), 1).await;
+    let (db, event, file) = (world.database.db(), world.event, file(PRETIX_EXPORT));
+    let id = file.start(db, event).await;
+    import::step(db, event, id, &file.plan, 400).await.expect("a step");
+
+    assert_eq!(world.pass().await.outcome, PassOutcome::Importing);
+    import::run(db, event, id, &file.plan, |_| {}).await.expect("run");
+    world.settle().await;
+
+    let offered: Vec<String> = sqlx::query_scalar(
+        "SELECT p.name FROM entries e JOIN persons p ON p.id = e.person_id WHERE e.state = 'offered'",
+    )
+    .fetch_all(world.database.sql())
+    .await
+    .expect("who is offered");
+    assert_eq!(offered, ["王桂珍"]);
 }
 
 #[tokio::test]
 async fn two_processes_that_run_the_same_import_share_the_work() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let file = file(PRETIX_EXPORT);
     let db = database.db();
     let id = file.start(db, event).await;
@@ -308,18 +309,18 @@ async fn two_processes_that_run_the_same_import_share_the_work() {
 
     tokio::join!(run(), run(), run());
 
-    assert_eq!(number(&database, "SELECT count(*) FROM entries").await, 1_178);
-    assert_eq!(number(&database, "SELECT max(arrival) FROM entries").await, 1_178);
-    assert_eq!(number(&database, "SELECT count(*) FROM audit WHERE act = 'imported'").await, 1);
+    assert_eq!(number(database, "SELECT count(*) FROM entries").await, 1_178);
+    assert_eq!(number(database, "SELECT max(arrival) FROM entries").await, 1_178);
+    assert_eq!(number(database, "SELECT count(*) FROM audit WHERE act = 'imported'").await, 1);
     let in_order = "SELECT count(*) FROM (SELECT joined_at < lag(joined_at) OVER (ORDER BY arrival) AS wrong
                     FROM entries) AS pairs WHERE wrong";
-    assert_eq!(number(&database, in_order).await, 0);
+    assert_eq!(number(database, in_order).await, 0);
 }
 
 #[tokio::test]
 async fn one_import_at_a_time_and_none_into_an_event_that_ended() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let db = database.db();
     let (one, two) = (file(PRETIX_EXPORT), file(b"name,email\nAnn,ann@example.org\n"));
     one.start(db, event).await;
@@ -335,19 +336,19 @@ async fn one_import_at_a_time_and_none_into_an_event_that_ended() {
     let three = file(b"name,email\nBob,bob@example.org\n");
     let refused = import::start(db, event, &three.request()).await.expect("asked");
     assert_eq!(refused, StartOutcome::EventEnded(EventState::Cancelled));
-    assert_eq!(number(&database, "SELECT count(*) FROM entries").await, 1);
+    assert_eq!(number(database, "SELECT count(*) FROM entries").await, 1);
 }
 
 #[tokio::test]
 async fn a_person_known_from_another_event_is_the_same_person() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let (person, now) = (Uuid::from_u128(7), database.clock().local());
     sqlx::query(
         "INSERT INTO persons (id, organization_id, name, created_at) VALUES ($1, $2, 'Ann Known', $3)",
     )
     .bind(person)
-    .bind(Uuid::from_u128(1))
+    .bind(world.organization.0)
     .bind(now)
     .execute(database.sql())
     .await
@@ -357,7 +358,7 @@ async fn a_person_known_from_another_event_is_the_same_person() {
          VALUES ($1, $2, $1, 'email', 'Ann@Example.org', 'ann@example.org', $3, $3, 'mailbox gone')",
     )
     .bind(person)
-    .bind(Uuid::from_u128(1))
+    .bind(world.organization.0)
     .bind(now)
     .execute(database.sql())
     .await
@@ -374,14 +375,14 @@ async fn a_person_known_from_another_event_is_the_same_person() {
         // Nobody can be reached there: waiting, but passed over with that reason.
         ("SELECT count(*) FROM entries WHERE state = 'waiting' AND contact_problem AND NOT eligible", 1),
     ] {
-        assert_eq!(number(&database, what).await, expected, "{what}");
+        assert_eq!(number(database, what).await, expected, "{what}");
     }
 }
 
 #[tokio::test]
 async fn those_who_wait_are_told_when_asked_for_and_once() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let file = file(b"name,email,status\nAnn,ann@example.org,waiting\nBob,bob@example.org,expired\n");
     let request = Request { tell: true, ..file.request() };
 
@@ -391,28 +392,41 @@ async fn those_who_wait_are_told_when_asked_for_and_once() {
     };
     import::run(database.db(), event, id, &file.plan, |_| {}).await.expect("run");
 
-    assert_eq!(number(&database, "SELECT count(*) FROM messages WHERE occasion = 'joined'").await, 1);
-    assert_eq!(number(&database, "SELECT count(*) FROM messages").await, 1, "an expired entry is history");
+    assert_eq!(number(database, "SELECT count(*) FROM messages WHERE occasion = 'joined'").await, 1);
+    assert_eq!(number(database, "SELECT count(*) FROM messages").await, 1, "an expired entry is history");
 }
 
 #[tokio::test]
 async fn an_uploaded_file_is_carried_on_by_a_worker_and_forgotten_after_a_week() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     let db = database.db();
     let file = file(PRETIX_EXPORT);
     let upload = db.keep_upload(event, "list.csv", PRETIX_EXPORT, None).await.expect("kept");
-    assert_eq!(import::tick(db).await.expect("a tick"), Tick::Idle, "not before it is started");
+    let mut worker = Importer::new(db);
+    assert_eq!(worker.tick().await.expect("a tick"), Tick::Idle, "not before it is started");
     let request = Request { upload: Some(upload), ..file.request() };
     let started = import::start(db, event, &request).await.expect("asked");
     assert_eq!(started, StartOutcome::Started(upload));
 
-    // The process that began dies after a step; its lease holds the others off for a minute.
+    // The process that began dies after a step; its lease holds the others off for a moment, and passes for longer.
     import::step(db, event, upload, &file.plan, 300).await.expect("a step");
-    assert_eq!(import::tick(db).await.expect("a tick"), Tick::Idle);
-    database.clock().set(database.clock().local() + TimeDelta::seconds(61));
-    assert_eq!(import::tick(db).await.expect("a tick"), Tick::Finished(upload));
-    assert_eq!(number(&database, "SELECT count(*) FROM entries").await, 1_178);
+    assert_eq!(worker.tick().await.expect("a tick"), Tick::Idle);
+    database.clock().set(database.clock().local() + TimeDelta::seconds(21));
+    let waits = db.event(event).await.expect("the event").importing_until.expect("passes wait");
+    assert!(waits > database.clock().local());
+    let Tick::Stepped(first) = worker.tick().await.expect("a tick") else { panic!("not taken over") };
+    assert!(first.done > 300 && !first.finished, "{first:?}");
+
+    // Told to stop, it lets go; another goes on at once.
+    worker.let_go().await.expect("let go");
+    let mut other = Importer::new(db);
+    let mut last = other.tick().await.expect("a tick");
+    while let Tick::Stepped(Progress { finished: false, .. }) = last {
+        last = other.tick().await.expect("a tick");
+    }
+    assert!(matches!(last, Tick::Stepped(Progress { done: 1_178, taken: 1_178, .. })), "{last:?}");
+    assert_eq!(number(database, "SELECT count(*) FROM entries").await, 1_178);
 
     // The same file, uploaded again, leads to the import that was.
     let again = db.keep_upload(event, "list.csv", PRETIX_EXPORT, None).await.expect("kept");
@@ -425,15 +439,15 @@ async fn an_uploaded_file_is_carried_on_by_a_worker_and_forgotten_after_a_week()
 
     let never = db.keep_upload(event, "never.csv", b"name,email\n", None).await.expect("kept");
     database.clock().set(database.clock().local() + TimeDelta::days(8));
-    assert_eq!(import::tick(db).await.expect("a tick"), Tick::Idle);
+    assert_eq!(worker.tick().await.expect("a tick"), Tick::Idle);
     assert_eq!(db.import_content(event, upload).await.expect("the import stays"), None);
     assert!(db.import(event, never).await.is_err(), "what was never started is gone");
 }
 
 #[tokio::test]
 async fn people_of_a_file_go_behind_those_who_are_listed_already() {
-    let database = TestDatabase::at(NOW).await;
-    let event = an_event(&database).await;
+    let world = a_house().await;
+    let (database, event) = (&world.database, world.event);
     file(b"name,email\nFirst,first@example.org\n").import(database.db(), event).await;
     let file = file(b"name,email,date\nOld,old@example.org,2020-01-01\n");
     assert_eq!(file.plan.count(PlannedState::Waiting), 1);

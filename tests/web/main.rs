@@ -6,4 +6,5 @@ mod harness;
 
 mod browser;
 mod foundation;
+mod import;
 mod script;

@@ -28,6 +28,7 @@ pub mod event_acts;
 pub mod frame;
 pub mod hasher;
 pub mod history;
+mod import;
 pub mod next;
 pub mod now;
 pub mod offer_acts;
@@ -47,6 +48,7 @@ pub fn router() -> Router<WebState> {
         .merge(now::router())
         .merge(event::router())
         .merge(queue::router())
+        .merge(import::router())
         .merge(entry::router())
         .merge(entry_acts::router())
         .merge(offers::router())

@@ -59,6 +59,7 @@ struct QueuePage {
     policy: Policy,
     none_at_all: bool,
     may_act: bool,
+    may_import: bool,
 }
 
 /// The view that a query names; the line unless it names one.
@@ -294,6 +295,7 @@ async fn show(
         view: here,
         none_at_all: counts.by_state.values().sum::<i64>() == 0,
         may_act: staff.may(Act::ActOnEntries),
+        may_import: staff.may(Act::Import),
         frame,
         query,
         rows,
