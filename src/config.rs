@@ -20,7 +20,7 @@ mod server;
 mod values;
 
 pub use import::ImportArguments;
-pub use server::{AddressArguments, ServerArguments, ServerConfig};
+pub use server::{AddressArguments, CheckArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
 use values::{parse_name, parse_path, parse_role};
 
@@ -153,6 +153,12 @@ pub enum Command {
     /// What is not taken is reported row by row. Running it again does no harm: nobody is put on the list twice,
     /// and an import that was interrupted is carried on.
     Import(ImportArguments),
+    /// Look for what must never be: a place promised twice, somebody passed over, an altered record
+    ///
+    /// Reads the whole database in one snapshot and changes nothing, so it may run beside a live service. Prints
+    /// what breaks with the ids, and ends with 1 if anything does. What is only late because no service runs is
+    /// printed as such, and breaks nothing.
+    Check(CheckArguments),
     /// Open psql on the database
     ///
     /// On the running private server, or on one that is started for as long as psql runs. What follows `--` is

@@ -12,6 +12,7 @@ use crate::config::{Cli, Command, Common, Refused, StaffCommand};
 use crate::db::{DbError, migrate, postgres};
 
 mod bench;
+mod check;
 mod demo;
 pub mod import;
 mod psql;
@@ -81,6 +82,7 @@ pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Migrate => interruptible(migrate(&cli.common)).await,
         // Told to stop, it says how far it is.
         Command::Import(arguments) => import::run(&cli.common, &arguments).await,
+        Command::Check(arguments) => interruptible(check::check(&cli.common, &arguments)).await,
         // psql has its own idea of Ctrl-C.
         Command::Psql { arguments } => psql::psql(&cli.common, arguments).await,
         Command::Demo(arguments) => demo::demo(&cli.common, &arguments).await,

@@ -168,10 +168,50 @@ impl ServerArguments {
     }
 
     fn secret(&self) -> Result<Option<Secret>, Refused> {
-        let Some(Hidden(text)) = &self.secret else { return Ok(None) };
-        Secret::new(text.clone().into_bytes()).map(Some).map_err(|_| {
-            let reason = "is shorter than 32 characters; `openssl rand -hex 32` makes a good one";
-            Refused::new("--secret", "FAIRLIST_SECRET", reason)
+        given_secret(self.secret.as_ref())
+    }
+}
+
+fn given_secret(secret: Option<&Hidden>) -> Result<Option<Secret>, Refused> {
+    let Some(Hidden(text)) = secret else { return Ok(None) };
+    Secret::new(text.clone().into_bytes()).map(Some).map_err(|_| {
+        let reason = "is shorter than 32 characters; `openssl rand -hex 32` makes a good one";
+        Refused::new("--secret", "FAIRLIST_SECRET", reason)
+    })
+}
+
+/// What a check of the database may be told.
+#[derive(Args, Clone, Debug)]
+pub struct CheckArguments {
+    /// Secret from which links and codes are derived, as given to the servers [default: the file `secret` of the
+    /// data directory; where there is none, links are only compared with each other]
+    #[arg(
+        long,
+        env = "FAIRLIST_SECRET",
+        hide_env_values = true,
+        value_name = "SECRET",
+        help_heading = "Safety"
+    )]
+    pub secret: Option<Hidden>,
+}
+
+impl CheckArguments {
+    /// The secret as given or kept; a check makes none, for a new one would belong to no link.
+    ///
+    /// # Errors
+    /// When it is too short, or the file cannot be read.
+    pub fn secret(&self, data: &Path) -> Result<Option<Secret>, Refused> {
+        let given = given_secret(self.secret.as_ref())?;
+        if given.is_some() || !data.join("secret").exists() {
+            return Ok(given);
+        }
+        kept_secret(data).map(Some).map_err(|problem| {
+            let file = data.join("secret");
+            Refused::new(
+                "--secret",
+                "FAIRLIST_SECRET",
+                &format!("is not given, and {}: {problem}", file.display()),
+            )
         })
     }
 }

@@ -65,6 +65,29 @@ pub async fn migrate(options: &PgConnectOptions) -> Result<(), Error> {
     migrated
 }
 
+/// The newest migration that the database has; `None` where Fairlist has never been. Changes nothing.
+///
+/// # Errors
+/// When it is unreachable.
+pub async fn newest_of(options: &PgConnectOptions) -> Result<Option<i64>, Error> {
+    let mut connection = options
+        .clone()
+        .application_name(super::APPLICATION_NAME)
+        .disable_statement_logging()
+        .connect()
+        .await
+        .map_err(Error::Unreachable)?;
+    let newest = sqlx::query_scalar::<_, Option<i64>>("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut connection)
+        .await;
+    drop(connection.close().await);
+    match newest {
+        // undefined_table
+        Err(sqlx::Error::Database(problem)) if problem.code().as_deref() == Some("42P01") => Ok(None),
+        newest => newest.map_err(Error::Unreachable),
+    }
+}
+
 async fn migrate_through(connection: &mut PgConnection) -> Result<(), Error> {
     let version = connection.server_version_num().unwrap_or_default() / 10_000;
     if version < OLDEST_MAJOR {

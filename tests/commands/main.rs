@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
 
+mod check;
 mod migrations;
 mod private_server;
 mod program;

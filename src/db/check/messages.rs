@@ -2,6 +2,7 @@
 
 use super::{Check, rows};
 use crate::db::DbError;
+use crate::domain::delivery::ATTEMPT_LIMIT;
 
 pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
     rows!(
@@ -34,7 +35,7 @@ pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
            WHERE (state = 'sending' AND leased_until < $2::timestamptz - interval '60 seconds')
               OR (state IN ('queued', 'sending') AND attempts > $3) LIMIT $1"#,
         check.now,
-        check.settings.attempts_limit,
+        ATTEMPT_LIMIT,
     );
     rows!(
         check,

@@ -132,12 +132,10 @@ pub struct Finding {
 /// What the check has to know beside the database.
 #[derive(Clone, Debug)]
 pub struct CheckSettings {
-    /// The installation's secret, from which tokens are derived.
-    pub secret: Secret,
+    /// The installation's secret, from which tokens are derived; without it they are only compared with each other.
+    pub secret: Option<Secret>,
     /// Whether a service runs on this database; when not, what is late is lag.
     pub served: bool,
-    /// After so many attempts a message is a dead letter.
-    pub attempts_limit: i32,
     /// A connection may be idle in a transaction for less than this.
     pub idle_limit: Duration,
     /// The age at which a session of the staff ends, however much it is used.
@@ -150,19 +148,22 @@ impl CheckSettings {
     /// The settings of a database whose service runs.
     #[must_use]
     pub fn new(secret: Secret) -> Self {
+        Self { secret: Some(secret), ..Self::default() }
+    }
+}
+
+impl Default for CheckSettings {
+    /// The limits of the design, and a service that runs.
+    fn default() -> Self {
         Self {
-            secret,
+            secret: None,
             served: true,
-            attempts_limit: ATTEMPTS_LIMIT,
             idle_limit: Duration::seconds(10),
             staff_session: Duration::hours(12),
             customer_session: Duration::days(365),
         }
     }
 }
-
-/// Attempts after which a message is a dead letter.
-const ATTEMPTS_LIMIT: i32 = crate::domain::delivery::ATTEMPT_LIMIT;
 
 /// At most so many findings of one query: enough to see what happened, however large the damage.
 const MOST: i64 = 200;
