@@ -75,6 +75,10 @@ macro_rules! select_event {
 /// The first statement of every transaction that writes an event's data. `FOR NO KEY UPDATE`, so that the
 /// foreign-key checks of other rows do not wait.
 pub(super) async fn lock(connection: &mut PgConnection, id: EventId) -> Result<Event, DbError> {
+    #[cfg(feature = "testing")]
+    if super::locked_event::lock_is_off() {
+        return select_event!("WHERE id = $1", id.0).fetch_one(connection).await?.try_into();
+    }
     select_event!("WHERE id = $1 FOR NO KEY UPDATE", id.0).fetch_one(connection).await?.try_into()
 }
 

@@ -61,6 +61,23 @@ tokio::task_local! {
     static HOLDS_EVENT: Cell<bool>;
 }
 
+#[cfg(feature = "testing")]
+tokio::task_local! {
+    static LOCK_IS_OFF: ();
+}
+
+/// Runs `work` with the event's lock switched off: the control of a race's test, which must show a wrong outcome or a
+/// constraint's error. Builds without the feature `testing` have no such thing.
+#[cfg(feature = "testing")]
+pub async fn without_lock<T>(work: impl Future<Output = T>) -> T {
+    LOCK_IS_OFF.scope((), work).await
+}
+
+#[cfg(feature = "testing")]
+pub(super) fn lock_is_off() -> bool {
+    LOCK_IS_OFF.try_with(|()| ()).is_ok()
+}
+
 /// A transaction whose first statement locked one event row. Nothing outside this file can make one.
 pub struct LockedEvent {
     tx: Transaction<'static, Postgres>,

@@ -5,12 +5,14 @@
 mod harness;
 
 mod accept_faults;
+mod cases;
 mod check;
 mod faults;
 mod import;
 mod mail;
 mod main_job;
 mod proxy;
+mod races;
 mod schema;
 mod smtp;
 mod structure;
