@@ -32,6 +32,11 @@ async fn passes_at_once(lock: bool) -> (World, Vec<Result<usize, DbError>>) {
         world.waiting(&format!("Person{n:03}"), 1).await;
     }
     world.add_places(1).await;
+    // Answering a request would make the passes queue for its row, lock or no lock.
+    sqlx::query("UPDATE pass_requests SET requested_at = NULL")
+        .execute(world.database.sql())
+        .await
+        .expect("no request");
     let barrier = Arc::new(Barrier::new(16));
     let mut passes = JoinSet::new();
     for _ in 0..16 {
