@@ -28,6 +28,7 @@ pub mod messages;
 pub mod migrate;
 pub mod offers;
 pub mod outbox;
+pub mod pages_customer;
 pub mod pages_history;
 pub mod pages_places;
 pub mod pages_queue;

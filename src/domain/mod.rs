@@ -3,6 +3,7 @@
 pub mod allocation;
 pub mod audit;
 pub mod booking;
+pub mod calendar;
 pub mod contact;
 pub mod delivery;
 pub mod entry;
@@ -21,6 +22,7 @@ pub mod reason;
 pub mod role;
 pub mod secret;
 pub mod slug;
+pub mod standing;
 pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.

@@ -129,6 +129,27 @@ impl Waitlist {
     ) -> Result<CancelOutcome, DbError> {
         decide!(self, event, async |event| cancel(event, booking, actor, reason).await).await
     }
+
+    /// Cancels the bookings of a party together: all of them, or none when one cannot be read.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when this event lacks one of them, or what the database says.
+    pub async fn cancel_party(
+        &self,
+        event: EventId,
+        bookings: &[BookingId],
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<Vec<CancelOutcome>, DbError> {
+        decide!(self, event, async |event| {
+            let mut outcomes = Vec::with_capacity(bookings.len());
+            for booking in bookings {
+                outcomes.push(cancel(event, *booking, actor, reason).await?);
+            }
+            Ok(outcomes)
+        })
+        .await
+    }
 }
 
 async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, DbError> {

@@ -125,8 +125,12 @@ impl Waitlist {
         Ok(CodeOutcome::Right { person: code.person, entry })
     }
 
-    /// Confirms a person's entry on an event: from now on it is in the line.
-    async fn confirm(&self, event: EventId, person: PersonId) -> Result<Option<EntryId>, DbError> {
+    /// Confirms a person's entry on an event: from now on it is in the line. Whoever asks has shown that the contact is
+    /// theirs.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn confirm(&self, event: EventId, person: PersonId) -> Result<Option<EntryId>, DbError> {
         decide!(self, event, async |event| {
             let Some(before) = event.live_entries_of(&[person]).await?.pop() else {
                 event.nothing_to_write();
@@ -173,40 +177,46 @@ fn joined(entry: &Entry) -> Draft {
 }
 
 /// Why nobody can join now, whoever asks.
-async fn hindrance(event: &mut LockedEvent, staff: bool) -> Result<Option<JoinOutcome>, DbError> {
+fn hindrance(event: &LockedEvent) -> Option<JoinOutcome> {
     let row = event.event();
     if row.state != EventState::Published || row.started(event.now()) {
-        return Ok(Some(JoinOutcome::NotOnSale));
+        return Some(JoinOutcome::NotOnSale);
     }
     match row.list {
-        ListState::Open => {}
-        ListState::Frozen => return Ok(Some(JoinOutcome::Frozen)),
-        ListState::Closed => return Ok(Some(JoinOutcome::Closed)),
+        ListState::Open => None,
+        ListState::Frozen => Some(JoinOutcome::Frozen),
+        ListState::Closed => Some(JoinOutcome::Closed),
     }
-    if !staff && free_for_all(event).await? {
-        return Ok(Some(JoinOutcome::PlacesFree));
-    }
-    Ok(None)
 }
 
 /// Whether open places may be booked by everybody: none of them is reserved for the list.
 pub(super) async fn free_for_all(event: &mut LockedEvent) -> Result<bool, DbError> {
+    Ok(bookable(event).await? > 0)
+}
+
+/// How many places may be booked by everybody: the open ones, or none where the list has a claim on them.
+async fn bookable(event: &mut LockedEvent) -> Result<i64, DbError> {
     let open = event.place_counts().await?.open;
     if open == 0 {
-        return Ok(false);
+        return Ok(0);
     }
     let policy = event.policy().await?;
-    if policy.window.is_none() || event.event().list == ListState::Closed {
-        return Ok(true);
-    }
-    Ok(!event.somebody_could_take(open, policy.fit == Fit::Strict).await?)
+    let passive = policy.window.is_none() || event.event().list == ListState::Closed;
+    let reserved = !passive && event.somebody_could_take(open, policy.fit == Fit::Strict).await?;
+    Ok(if reserved { 0 } else { open })
 }
 
 async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
-    let staff = commands.iter().all(|command| matches!(command.as_whom, JoinAs::Vouched(_)));
-    if let Some(outcome) = hindrance(event, staff).await? {
+    if let Some(outcome) = hindrance(event) {
         // Whoever is on the list already hears so, whatever the list's state.
         return already_or(event, commands, outcome).await;
+    }
+    // Who can simply book does not wait; a larger party may, and whoever staff put on the list.
+    let vouched = |command: &Join| matches!(command.as_whom, JoinAs::Vouched(_));
+    let bookable = if commands.iter().all(vouched) { 0 } else { bookable(event).await? };
+    let need_not_wait = |command: &Join| !vouched(command) && i64::from(command.party) <= bookable;
+    if commands.iter().all(need_not_wait) {
+        return already_or(event, commands, JoinOutcome::PlacesFree).await;
     }
     let policy = event.policy().await?;
     let mut free = match policy.list_cap {
@@ -226,6 +236,8 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
             outcomes.push(Err(person.id));
         } else if command.party < 1 || command.party > policy.largest_party() {
             outcomes.push(Ok(JoinOutcome::PartyTooLarge(policy.largest_party())));
+        } else if need_not_wait(command) {
+            outcomes.push(Ok(JoinOutcome::PlacesFree));
         } else if free == 0 {
             outcomes.push(Ok(JoinOutcome::ListFull));
         } else {

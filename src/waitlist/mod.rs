@@ -19,6 +19,7 @@ pub mod pass;
 pub mod places;
 pub mod staff_offers;
 pub mod together;
+pub mod visitors;
 
 /// The waitlist: the database and the secret from which tokens and codes are derived. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -311,13 +311,15 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         None if is_ours(&parts.headers) => return Response::from_parts(parts, body),
         None => Problem::of_status(status),
     };
-    if problem.sign_in && staff && reading {
-        let target = format!("/staff/sign-in?{}", LocalPath::query(&path));
-        let location = HeaderValue::from_str(&target).unwrap_or(HeaderValue::from_static("/staff/sign-in"));
+    if problem.sign_in && reading {
+        let door = if staff { "/staff/sign-in" } else { "/sign-in" };
+        let target = format!("{door}?{}", LocalPath::query(&path));
+        let location = HeaderValue::from_str(&target).unwrap_or(HeaderValue::from_static(door));
         return (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
     }
     let (way_out, way_out_label) = match again.filter(|_| problem.again) {
         _ if problem.sign_in && staff => ("/staff/sign-in".to_owned(), "Sign in"),
+        _ if problem.sign_in => ("/sign-in".to_owned(), "Sign in"),
         Some(path) => (path, "Open the page again"),
         None if staff => ("/staff".to_owned(), "Go to the start"),
         None => ("/".to_owned(), "Go to the events"),

@@ -21,6 +21,7 @@ use url::Url;
 use crate::db::Db;
 use crate::domain::secret::Secret;
 use crate::waitlist::Waitlist;
+use crate::waitlist::together::Together;
 
 pub mod assets;
 pub mod client;
@@ -48,6 +49,8 @@ pub const BODY_LIMIT: usize = 64 * 1024;
 pub struct WebState {
     /// The database.
     pub db: Db,
+    /// The hot ones, for which requests that arrive together are decided together.
+    pub together: Together,
     /// What tokens and codes are derived from.
     pub secret: Secret,
     /// What was configured.
@@ -60,7 +63,14 @@ impl WebState {
     /// With a hasher of its own.
     #[must_use]
     pub fn new(db: Db, secret: Secret, settings: Settings) -> Self {
-        Self { db, secret, settings: Arc::new(settings), hasher: staff::hasher::Hasher::default() }
+        let waitlist = Waitlist::new(db.clone(), secret.clone());
+        Self {
+            db,
+            together: Together::new(waitlist),
+            secret,
+            settings: Arc::new(settings),
+            hasher: staff::hasher::Hasher::default(),
+        }
     }
 
     /// The use cases.

@@ -5,6 +5,7 @@
 mod harness;
 
 mod browser;
+mod customer;
 mod foundation;
 mod import;
 mod script;

@@ -1,21 +1,64 @@
 //! The customers' pages. A device signs in as the owner of a confirmed contact, by a code; it may be signed in as
 //! several persons, one for each organization.
 
+use askama::Template;
 use axum::Router;
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use tower_sessions::Session;
 
 use super::error::Error;
-use super::page::{self, Layout, Tone};
+use super::next::LocalPath;
+use super::page::{self, Layout, Page, Tone};
 use super::session::{self, id_hash};
 use super::{WebState, csrf};
+use crate::db::pages_customer::Organizer;
 use crate::domain::ids::PersonId;
+
+mod asked;
+pub mod bookings;
+pub mod code;
+pub mod entries;
+pub mod events;
+pub mod join;
+pub mod link;
+pub mod me;
+pub mod offers;
+pub mod sign_in;
+mod words;
 
 /// Everything that is not for staff.
 pub fn router() -> Router<WebState> {
     Router::new()
+        .merge(events::router())
+        .merge(join::router())
+        .merge(code::router())
+        .merge(sign_in::router())
+        .merge(me::router())
+        .merge(entries::router())
+        .merge(bookings::router())
+        .merge(link::router())
+        .merge(offers::router())
+}
+
+/// The page of something that belongs to a person as whom this device is not signed in.
+#[derive(Template)]
+#[template(path = "customer/not_yours.html")]
+struct NotYoursPage {
+    layout: Layout,
+    /// What it is.
+    what: &'static str,
+    /// Where to come back to.
+    sign_in: String,
+}
+
+async fn not_yours(customer: &Customer, what: &'static str, path: &str) -> Result<Response, Error> {
+    let layout = customer.layout("This belongs to somebody else").await?;
+    let page = NotYoursPage { layout, what, sign_in: format!("/sign-in?{}", LocalPath::query(path)) };
+    Ok((StatusCode::FORBIDDEN, Page(page)).into_response())
 }
 
 /// Whoever visits a customer's page: nobody in particular, or signed in as one or more persons.
@@ -63,8 +106,16 @@ impl Customer {
     /// # Errors
     /// When the session cannot be saved.
     pub async fn sign_in(&mut self, person: PersonId) -> Result<(), Error> {
-        self.persons.retain(|known| *known != person);
-        self.persons.push(person);
+        self.sign_in_as(&[person]).await
+    }
+
+    /// The same for several persons at once: an address may be known to several organizations.
+    ///
+    /// # Errors
+    /// When the session cannot be saved.
+    pub async fn sign_in_as(&mut self, persons: &[PersonId]) -> Result<(), Error> {
+        self.persons.retain(|known| !persons.contains(known));
+        self.persons.extend(persons);
         let from = self.persons.len().saturating_sub(20);
         self.persons.drain(..from);
         // What was said and kept before belongs to the same visitor; the old id is worthless from here on.
@@ -104,6 +155,14 @@ impl Customer {
         let mut layout = self.layout(title).await?;
         layout.form_token = csrf::token(&self.session).await?;
         Ok(layout)
+    }
+
+    /// The frame of a page with forms about an organization's event.
+    ///
+    /// # Errors
+    /// When the session cannot be saved.
+    pub async fn layout_of(&self, title: impl Into<String>, organizer: &Organizer) -> Result<Layout, Error> {
+        Ok(self.form_layout(title).await?.of(organizer.id, &organizer.name).ask(&organizer.contact))
     }
 
     /// Says something on the next page.

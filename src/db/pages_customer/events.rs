@@ -1,0 +1,207 @@
+//! Events as the public sees them.
+
+use chrono::{DateTime, Duration, Utc};
+use uuid::Uuid;
+
+use super::super::events::word;
+use super::super::{Db, DbError};
+use super::{EventName, event_name};
+use crate::domain::event::ListState;
+use crate::domain::ids::EventId;
+use crate::domain::place::PlaceCounts;
+use crate::domain::policy::{After, Fit, PARTY_MAX, PositionShown};
+use crate::domain::standing::{Door, DoorFacts};
+
+/// Everything that a page about an event says to whoever comes by.
+#[derive(Clone, Debug)]
+pub struct EventSheet {
+    /// What it is called, and who runs it.
+    pub event: EventName,
+    /// Free text.
+    pub description: String,
+    /// What a newcomer finds.
+    pub facts: DoorFacts,
+    /// Waiting, and nothing hinders an offer.
+    pub waiting: i64,
+    /// How long an offer lives; none where nothing is offered by itself.
+    pub window: Option<Duration>,
+    /// When the head of the line wants more places than are open.
+    pub fit: Fit,
+    /// The largest party.
+    pub largest_party: i32,
+    /// What customers are told of their place in the line.
+    pub position_shown: PositionShown,
+    /// What becomes of an entry that does not answer.
+    pub after_expiry: After,
+    /// What becomes of an entry that declines.
+    pub after_decline: After,
+}
+
+impl EventSheet {
+    /// What a newcomer finds at `now`.
+    #[must_use]
+    pub fn door(&self, now: DateTime<Utc>) -> Door {
+        Door::of(&self.facts, now)
+    }
+}
+
+struct SheetRow {
+    event_id: Uuid,
+    slug: String,
+    event_name: String,
+    venue: String,
+    zone: String,
+    starts_at: Option<DateTime<Utc>>,
+    event_state: String,
+    organization_id: Uuid,
+    organization_name: String,
+    contact: String,
+    description: String,
+    list_state: String,
+    list_opens_at: Option<DateTime<Utc>>,
+    window_seconds: Option<i32>,
+    fit: String,
+    list_cap: Option<i32>,
+    party_limit: Option<i32>,
+    position_shown: String,
+    after_expiry: String,
+    after_decline: String,
+    open: i64,
+    held: i64,
+    booked: i64,
+    retire: i64,
+    live: i64,
+    waiting: i64,
+    could_take: bool,
+    held_until: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<SheetRow> for EventSheet {
+    type Error = DbError;
+
+    fn try_from(row: SheetRow) -> Result<Self, DbError> {
+        let list = word(ListState::parse, "list state", &row.list_state)?;
+        let event = event_name!(row)?;
+        Ok(Self {
+            description: row.description,
+            facts: DoorFacts {
+                state: event.state,
+                starts_at: event.starts_at,
+                list,
+                list_opens_at: row.list_opens_at,
+                passive: row.window_seconds.is_none(),
+                list_cap: row.list_cap,
+                live: row.live,
+                places: PlaceCounts {
+                    open: row.open,
+                    held: row.held,
+                    booked: row.booked,
+                    retire_when_free: row.retire,
+                },
+                could_take: row.could_take,
+                held_until: row.held_until,
+            },
+            event,
+            waiting: row.waiting,
+            window: row.window_seconds.map(|seconds| Duration::seconds(seconds.into())),
+            fit: word(Fit::parse, "fit", &row.fit)?,
+            largest_party: row.party_limit.unwrap_or(PARTY_MAX),
+            position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
+            after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
+            after_decline: word(After::parse, "after decline", &row.after_decline)?,
+        })
+    }
+}
+
+/// `$1` is the instant of the page. `could_take` asks the same as `somebody_could_take` of the passes does for one
+/// event under its lock, and is asked only where a place is open.
+macro_rules! select_sheets {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            SheetRow,
+            r#"SELECT v.id AS event_id, v.slug, v.name AS event_name, v.venue, v.zone, v.starts_at, v.state AS event_state,
+                   g.id AS organization_id, g.name AS organization_name, g.contact, v.description, v.list_state,
+                   v.list_opens_at, r.window_seconds, r.fit, r.list_cap, r.party_limit, r.position_shown, r.after_expiry,
+                   r.after_decline, c.open AS "open!", c.held AS "held!", c.booked AS "booked!", c.retire AS "retire!",
+                   n.live AS "live!", n.waiting AS "waiting!",
+                   (c.open > 0 AND EXISTS (SELECT FROM entries e WHERE e.event_id = v.id AND e.eligible
+                       AND (r.fit = 'strict' OR e.party <= c.open)
+                       AND (e.declined_at IS NULL OR e.declined_at < (
+                            SELECT max(opened_at) FROM places WHERE event_id = v.id AND state = 'open')))) AS "could_take!",
+                   (SELECT min(f.expires_at) FROM offers f WHERE f.event_id = v.id AND f.state = 'pending'
+                       AND f.kind = 'hold' AND f.expires_at > $1) AS held_until
+               FROM events v
+               JOIN organizations g ON g.id = v.organization_id
+               JOIN policies r ON r.event_id = v.id AND r.version = v.policy_version
+               CROSS JOIN LATERAL (
+                   SELECT coalesce(sum(n) FILTER (WHERE state = 'open'), 0)::bigint AS open,
+                          coalesce(sum(n) FILTER (WHERE state = 'held'), 0)::bigint AS held,
+                          coalesce(sum(n) FILTER (WHERE state = 'booked'), 0)::bigint AS booked,
+                          coalesce(sum(n) FILTER (WHERE retire_when_free), 0)::bigint AS retire
+                   FROM place_counts WHERE event_id = v.id) c
+               CROSS JOIN LATERAL (
+                   SELECT coalesce(sum(n) FILTER (WHERE state IN ('unconfirmed', 'waiting', 'offered')), 0)::bigint AS live,
+                          coalesce(sum(n) FILTER (WHERE eligible), 0)::bigint AS waiting
+                   FROM entry_counts WHERE event_id = v.id) n "# + $tail,
+            $($argument),*
+        )
+    };
+}
+
+impl Db {
+    /// Public events that have not started, those that start first before, those without a start last.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn public_events(
+        &self,
+        now: DateTime<Utc>,
+        limit: i64,
+        offset: i64,
+    ) -> Result<Vec<EventSheet>, DbError> {
+        select_sheets!(
+            "WHERE v.state = 'published' AND (v.starts_at IS NULL OR v.starts_at > $1)
+             ORDER BY v.starts_at NULLS LAST, v.name, v.id LIMIT $2 OFFSET $3",
+            now,
+            limit,
+            offset
+        )
+        .fetch_all(self.pool())
+        .await?
+        .into_iter()
+        .map(EventSheet::try_from)
+        .collect()
+    }
+
+    /// How many such events there are.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn count_public_events(&self, now: DateTime<Utc>) -> Result<i64, DbError> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT count(*) AS "n!" FROM events WHERE state = 'published' AND (starts_at IS NULL OR starts_at > $1)"#,
+            now
+        )
+        .fetch_one(self.pool())
+        .await?)
+    }
+
+    /// An event that the public may see: anything but a draft.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is none of this name.
+    pub async fn event_sheet(&self, slug: &str, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
+        select_sheets!("WHERE v.slug = $2 AND v.state <> 'draft'", now, slug)
+            .fetch_one(self.pool())
+            .await?
+            .try_into()
+    }
+
+    /// The same by its id.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is none.
+    pub async fn event_sheet_of(&self, event: EventId, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
+        select_sheets!("WHERE v.id = $2", now, event.0).fetch_one(self.pool()).await?.try_into()
+    }
+}

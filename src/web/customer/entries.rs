@@ -1,0 +1,326 @@
+//! An entry of my own: where it stands, why it still waits, what happened; leave, pause, resume, confirm, join again.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+
+use super::super::WebState;
+use super::super::csrf::{NoFields, VerifiedForm};
+use super::super::error::Error;
+use super::super::extract::Path;
+use super::super::page::{Layout, Page, Tone};
+use super::events::EntryCard;
+use super::words::{story, why_waiting};
+use super::{Customer, not_yours};
+use crate::db::pages_customer::events::EventSheet;
+use crate::domain::audit::Actor;
+use crate::domain::entry::{Entry, EntryState, PausedBy};
+use crate::domain::ids::EntryId;
+use crate::domain::policy::{After, Fit};
+use crate::domain::reason::{Reason, StaffReason};
+use crate::domain::when::{self, When};
+use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
+
+pub(super) fn router() -> Router<WebState> {
+    Router::new()
+        .route("/me/entries/{id}", get(show))
+        .route("/me/entries/{id}/leave", get(ask_leave).post(leave))
+        .route("/me/entries/{id}/pause", post(pause))
+        .route("/me/entries/{id}/resume", post(resume))
+        .route("/me/entries/{id}/confirm", post(confirm))
+}
+
+/// A line of the story.
+struct StoryItem {
+    title: String,
+    at: When,
+}
+
+#[derive(Template)]
+#[template(path = "customer/entry.html")]
+struct EntryPage {
+    layout: Layout,
+    card: EntryCard,
+    sheet: EventSheet,
+    entry: Entry,
+    paused_by: Option<PausedBy>,
+    email: String,
+    why: Vec<String>,
+    story: Vec<StoryItem>,
+    window: Option<String>,
+    joined: When,
+    lapses: Option<When>,
+    /// Whether the list takes them again.
+    rejoin: bool,
+    /// Places are free for everybody.
+    bookable: bool,
+}
+
+/// The entry, if this device is signed in as its person; else the page that says how to go on.
+async fn mine(
+    state: &WebState,
+    customer: &Customer,
+    id: EntryId,
+    path: &str,
+) -> Result<Result<Entry, Response>, Error> {
+    if !customer.is_signed_in() {
+        return Err(Error::SignIn);
+    }
+    let entry = state.db.find_entry(id).await?;
+    if customer.is(entry.person) {
+        Ok(Ok(entry))
+    } else {
+        Ok(Err(not_yours(customer, "This request", path).await?))
+    }
+}
+
+/// A reason of the customer's own.
+fn own(reason: Reason) -> StaffReason {
+    StaffReason { reason, note: None }
+}
+
+fn address(id: EntryId) -> String {
+    format!("/me/entries/{id}")
+}
+
+async fn show(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let now = customer.now;
+    let mine = state.db.my_entry(id).await?;
+    let sheet = state.db.event_sheet_of(entry.event, now).await?;
+    let person = state.db.person(entry.person).await?;
+    let zone = sheet.event.zone;
+    let passed_over = match (entry.state, sheet.fit) {
+        (EntryState::Waiting, Fit::Fill) => state.db.passed_over(entry.event, id).await?,
+        _ => None,
+    };
+    let why = if entry.state == EntryState::Waiting {
+        why_waiting(&entry, mine.position.unwrap_or(1), &sheet, passed_over, now)
+    } else {
+        Vec::new()
+    };
+    let story = state
+        .db
+        .entry_story(entry.event, id)
+        .await?
+        .iter()
+        .filter_map(|line| Some(StoryItem { title: story(line)?, at: When::new(line.at, zone, now) }))
+        .collect();
+    let mut layout = customer.layout_of(&sheet.event.name, &sheet.event.organizer).await?;
+    if entry.state.is_live() {
+        layout = layout.live(30);
+    }
+    let door = sheet.door(now);
+    Ok(Page(EntryPage {
+        card: EntryCard::new(&mine, now),
+        paused_by: entry.paused,
+        email: person.email,
+        why,
+        story,
+        window: sheet.window.and_then(when::span),
+        joined: When::new(entry.joined_at, zone, now),
+        lapses: entry.lapses_at.map(|at| When::new(at, zone, now)),
+        rejoin: !entry.state.is_live() && door.takes(entry.party),
+        bookable: door.bookable() >= i64::from(entry.party),
+        entry,
+        sheet,
+        layout,
+    })
+    .into_response())
+}
+
+#[derive(Template)]
+#[template(path = "customer/leave.html")]
+struct LeavePage {
+    layout: Layout,
+    card: EntryCard,
+}
+
+async fn ask_leave(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    if !entry.state.is_live() {
+        customer.flash(Tone::Note, over_already(entry.state)).await?;
+        return Ok(Redirect::to(&address(id)).into_response());
+    }
+    let mine = state.db.my_entry(id).await?;
+    let layout = customer.layout_of("Leave the waitlist?", &mine.event.organizer).await?;
+    Ok(Page(LeavePage { layout, card: EntryCard::new(&mine, customer.now) }).into_response())
+}
+
+fn over_already(state: EntryState) -> &'static str {
+    match state {
+        EntryState::Withdrawn => "You had left this waitlist before.",
+        EntryState::Accepted => {
+            "You have the places already, so there is nothing to leave. A booking can be cancelled on its own page."
+        }
+        EntryState::Unconfirmed
+        | EntryState::Waiting
+        | EntryState::Offered
+        | EntryState::Declined
+        | EntryState::Expired
+        | EntryState::Removed
+        | EntryState::Lapsed
+        | EntryState::Closed => "You were no longer on this waitlist.",
+    }
+}
+
+async fn leave(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let outcome = state.waitlist().leave(entry.event, id, Actor::Person(entry.person)).await?;
+    let (tone, text) = match outcome {
+        LeaveOutcome::Left { offer_declined: true } => {
+            (Tone::Done, "You left the waitlist. The places that were held for you go to the next in line.")
+        }
+        LeaveOutcome::Left { offer_declined: false } => (Tone::Done, "You left the waitlist."),
+        LeaveOutcome::Already(state) => (Tone::Note, over_already(state)),
+        LeaveOutcome::BeingConfirmed => (
+            Tone::Warn,
+            "Your booking is being confirmed at this moment. Look again in a minute; then you can cancel it.",
+        ),
+    };
+    customer.flash(tone, text).await?;
+    Ok(Redirect::to(&address(id)).into_response())
+}
+
+async fn pause(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let actor = Actor::Person(entry.person);
+    // What staff paused stays theirs to resume.
+    let outcome = match entry.paused {
+        Some(_) => PauseOutcome::Already,
+        None => {
+            state
+                .waitlist()
+                .pause(entry.event, id, PausedBy::Person, None, actor, &own(Reason::Paused))
+                .await?
+        }
+    };
+    let (tone, text) = match outcome {
+        PauseOutcome::Done => {
+            (Tone::Done, "Paused. You keep your place; nothing is offered until you resume.")
+        }
+        PauseOutcome::Already => (Tone::Note, "It was paused already."),
+        PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
+    };
+    customer.flash(tone, text).await?;
+    Ok(Redirect::to(&address(id)).into_response())
+}
+
+async fn resume(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let actor = Actor::Person(entry.person);
+    let (tone, text) = match entry.paused {
+        Some(PausedBy::Staff) => {
+            (Tone::Warn, "The organizer paused it, and only they can resume it. Please ask them.")
+        }
+        None => (Tone::Note, "It was not paused."),
+        Some(PausedBy::Person | PausedBy::Silent) => {
+            match state.waitlist().resume(entry.event, id, actor, &own(Reason::Resumed)).await? {
+                PauseOutcome::Done => {
+                    (Tone::Done, "It goes on: you are in the line again, at your old place.")
+                }
+                PauseOutcome::Already => (Tone::Note, "It was not paused."),
+                PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
+            }
+        }
+    };
+    customer.flash(tone, text).await?;
+    Ok(Redirect::to(&address(id)).into_response())
+}
+
+fn not_waiting(state: EntryState) -> &'static str {
+    match state {
+        EntryState::Offered => "It is your turn at this moment: take the places or pass them on first.",
+        EntryState::Unconfirmed => "Confirm it first.",
+        EntryState::Waiting
+        | EntryState::Accepted
+        | EntryState::Declined
+        | EntryState::Expired
+        | EntryState::Withdrawn
+        | EntryState::Removed
+        | EntryState::Lapsed
+        | EntryState::Closed => "You are not waiting on this list any more, so there was nothing to do.",
+    }
+}
+
+/// Somebody asked in this address's name; its owner, who has proved it since, says that it was meant.
+async fn confirm(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let confirmed = state.waitlist().confirm(entry.event, entry.person).await?;
+    if confirmed == Some(id) {
+        customer.flash(Tone::Done, "Confirmed: you are on the waitlist.").await?;
+    } else {
+        customer.flash(Tone::Warn, over_already(entry.state)).await?;
+    }
+    Ok(Redirect::to(&address(id)).into_response())
+}
+
+impl EntryPage {
+    /// What becomes of an offer without an answer.
+    fn after_expiry(&self) -> &'static str {
+        match self.sheet.after_expiry {
+            After::Back => "If you do not answer in time, you go to the end of the line.",
+            After::Keep => {
+                "If you do not answer in time, you stay on the list, after everybody who was not asked yet."
+            }
+            After::Leave => "If you do not answer in time, you are off the list.",
+        }
+    }
+
+    fn overtaking(&self) -> &'static str {
+        match self.sheet.fit {
+            Fit::Strict => {
+                "Nobody is overtaken: who needs several places waits until they are free together."
+            }
+            Fit::Fill => "If fewer places come free than somebody needs, they go to the next who fits.",
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What customers are told of their entries, in words. Nobody else is ever named.
+
+use chrono::{DateTime, Utc};
+
+use crate::db::pages_customer::StoryLine;
+use crate::db::pages_customer::events::EventSheet;
+use crate::db::pages_customer::mine::MyEntry;
+use crate::domain::audit::Act;
+use crate::domain::entry::{Entry, EntryState, Hindrance, PausedBy};
+use crate::domain::policy::Fit;
+use crate::domain::reason::Reason;
+use crate::domain::standing::{Free, Line, Sale, places_in_words, position_in_words};
+use crate::domain::when::When;
+
+/// Where an entry stands, in one sentence.
+pub(super) fn entry_answer(entry: &MyEntry, now: DateTime<Utc>) -> String {
+    let places = places_in_words(entry.party.into());
+    match entry.state {
+        EntryState::Unconfirmed => format!("You asked for {places}, but did not confirm it yet."),
+        EntryState::Waiting if entry.paused.is_some() => {
+            format!("Your request for {places} is paused. You keep your place in the line.")
+        }
+        EntryState::Waiting => {
+            match entry.position.and_then(|position| position_in_words(entry.position_shown, position)) {
+                Some(position) => format!("You are on the waitlist for {places}, {position}."),
+                None => format!("You are on the waitlist for {places}."),
+            }
+        }
+        EntryState::Offered => match entry.offer {
+            Some((_, deadline)) if now < deadline => {
+                let until = When::new(deadline, entry.event.zone, now);
+                format!("It is your turn: you have {places} until {}.", until.absolute)
+            }
+            Some(_) | None => format!("The time to take {places} is up."),
+        },
+        EntryState::Accepted => format!("You have {places}."),
+        EntryState::Declined => format!("You passed {places} on and are no longer on the waitlist."),
+        EntryState::Expired => {
+            format!(
+                "{places} waited for you, but the time to take them ran out. You are no longer on the waitlist."
+            )
+        }
+        EntryState::Withdrawn => "You left this waitlist.".to_owned(),
+        EntryState::Removed => "The organizer took you off this waitlist.".to_owned(),
+        EntryState::Lapsed => {
+            "Your request was not confirmed within 24 hours, so it is no longer on the waitlist.".to_owned()
+        }
+        EntryState::Closed => match entry.event.state {
+            crate::domain::event::EventState::Cancelled => {
+                "The event was cancelled. Should it take place after all, you are back at your old place."
+                    .to_owned()
+            }
+            crate::domain::event::EventState::Draft
+            | crate::domain::event::EventState::Published
+            | crate::domain::event::EventState::Over => {
+                "The event has begun or is over, and this waitlist with it.".to_owned()
+            }
+        },
+    }
+}
+
+/// The word and class of an entry's chip.
+pub(super) fn entry_chip(entry: &MyEntry) -> (&'static str, &'static str) {
+    match entry.state {
+        EntryState::Waiting if entry.paused.is_some() => ("paused", "paused"),
+        EntryState::Waiting if entry.contact_problem => ("contact_problem", "contact problem"),
+        EntryState::Accepted => ("accepted", "booked"),
+        EntryState::Declined => ("declined", "passed on"),
+        EntryState::Expired => ("expired", "time ran out"),
+        EntryState::Withdrawn => ("withdrawn", "left"),
+        EntryState::Offered => ("offered", "your turn"),
+        EntryState::Unconfirmed => ("unconfirmed", "not confirmed"),
+        EntryState::Lapsed => ("lapsed", "not confirmed in time"),
+        state @ (EntryState::Waiting | EntryState::Removed | EntryState::Closed) => {
+            (state.as_str(), state.as_str())
+        }
+    }
+}
+
+/// Why a waiting entry waits: a few sentences, what hinders it first.
+pub(super) fn why_waiting(
+    entry: &Entry,
+    position: i64,
+    sheet: &EventSheet,
+    passed_over: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+) -> Vec<String> {
+    let mut why = Vec::new();
+    let door = sheet.door(now);
+    match entry.hindrance() {
+        Some(Hindrance::Paused(PausedBy::Person)) => why.push(match entry.paused_until {
+            Some(until) => format!(
+                "You paused it; it goes on by itself {}. Until then you are passed over and keep your place.",
+                When::new(until, sheet.event.zone, now).absolute
+            ),
+            None => "You paused it. Until you resume you are passed over and keep your place.".to_owned(),
+        }),
+        Some(Hindrance::Paused(PausedBy::Staff)) => {
+            why.push("The organizer paused it. You are passed over for now and keep your place.".to_owned());
+        }
+        Some(Hindrance::Paused(PausedBy::Silent)) => why.push(
+            "Several offers in a row went unanswered, so nothing is offered to you until you resume. You keep your place."
+                .to_owned(),
+        ),
+        Some(Hindrance::SetAside) => why.push(
+            "An offer to you was taken back. The organizer decides how it goes on; you keep your place.".to_owned(),
+        ),
+        Some(Hindrance::ContactProblem) => why.push(
+            "Our messages to you come back, so nothing is offered to you. Sign in again with a code, or ask the organizer."
+                .to_owned(),
+        ),
+        Some(Hindrance::UntilPassed) => {
+            why.push("The date until which you wanted to wait has passed.".to_owned());
+        }
+        None => {}
+    }
+    match door.sale {
+        Sale::On => {}
+        Sale::Started => why.push("The event has started: nothing is offered any more.".to_owned()),
+        Sale::Cancelled => why.push("The event was cancelled.".to_owned()),
+        Sale::Over => why.push("The event is over.".to_owned()),
+    }
+    if !why.is_empty() {
+        return why;
+    }
+    match door.line {
+        Line::Closed => why.push(
+            "The organizer has closed the list: nothing is offered while it is. You keep your place.".to_owned(),
+        ),
+        Line::Open | Line::Frozen(_) | Line::Full if sheet.facts.passive => why.push(
+            "On this list nothing is offered by itself: the organizer offers places by hand and writes to you."
+                .to_owned(),
+        ),
+        Line::Open | Line::Frozen(_) | Line::Full => why.extend(why_no_place(entry, position, sheet, door.free, now)),
+    }
+    if let Some(last) = passed_over
+        && sheet.fit == Fit::Fill
+    {
+        why.push(format!(
+            "You need {} together. Places for fewer went to people after you, as the rule says; the last time {}.",
+            places_in_words(entry.party.into()),
+            When::new(last, sheet.event.zone, now).absolute
+        ));
+    }
+    why
+}
+
+fn why_no_place(
+    entry: &Entry,
+    position: i64,
+    sheet: &EventSheet,
+    free: Free,
+    now: DateTime<Utc>,
+) -> Vec<String> {
+    let mut why = Vec::new();
+    match free {
+        Free::Full => why.push("Every place is booked. As soon as one comes free, the first in line is asked.".to_owned()),
+        Free::NoneYet => why.push("There are no places yet.".to_owned()),
+        Free::HeldForList(until) if sheet.facts.places.open == 0 => why.push(match until {
+            Some(until) => format!(
+                "The places that came free are being offered to others in the line. The first of these offers ends {}.",
+                When::new(until, sheet.event.zone, now).absolute
+            ),
+            None => "The places that came free are being offered to others in the line.".to_owned(),
+        }),
+        Free::HeldForList(_) | Free::ForEverybody(_) => {
+            if entry.declined_at.is_some() {
+                why.push("Places that were open when you passed yours on are not offered to you again; the next ones are.".to_owned());
+            } else if i64::from(entry.party) > sheet.facts.places.open {
+                why.push(format!(
+                    "You need {} together, and fewer are open at the moment.",
+                    places_in_words(entry.party.into())
+                ));
+            } else if position > 1 && sheet.fit == Fit::Strict {
+                why.push("Somebody before you waits for more places than are open. Nobody is overtaken on this list.".to_owned());
+            } else {
+                why.push("A place has just come free: the next offers go out in a moment.".to_owned());
+            }
+        }
+    }
+    why
+}
+
+/// What happened, as its owner is told; nothing for what concerns nobody but us.
+pub(super) fn story(line: &StoryLine) -> Option<String> {
+    let reason = Reason::parse(&line.reason);
+    let stays = match line.to {
+        Some(EntryState::Waiting) => " You stayed on the waitlist.",
+        _ => "",
+    };
+    let who = if line.by_staff { "The organizer" } else { "You" };
+    Some(match Act::parse(&line.act)? {
+        Act::Joined => match reason {
+            Some(Reason::Imported) => "The organizer brought your request over from another list".to_owned(),
+            _ if line.by_staff => "The organizer put you on the waitlist".to_owned(),
+            _ => "You joined the waitlist".to_owned(),
+        },
+        Act::Confirmed => "You confirmed your address".to_owned(),
+        Act::Lapsed => "It was not confirmed within 24 hours".to_owned(),
+        Act::Offered if line.of_offer => return None,
+        Act::Offered => "It was your turn: places were held for you".to_owned(),
+        Act::Accepted => match reason {
+            Some(Reason::BookedDirectly) => "You booked".to_owned(),
+            _ if line.by_staff => "The organizer booked for you".to_owned(),
+            _ => "You took the places".to_owned(),
+        },
+        Act::Declined if line.by_staff => format!("The organizer passed the places on for you.{stays}"),
+        Act::Declined => format!("You passed the places on.{stays}"),
+        Act::Expired => format!("The time to take the places ran out.{stays}"),
+        Act::Revoked => match reason {
+            Some(Reason::ListClosed) => format!("The list was closed and the offer taken back.{stays}"),
+            Some(Reason::EventCancelled) => "The event was cancelled and the offer taken back".to_owned(),
+            _ => format!("The organizer took the offer back.{stays}"),
+        },
+        Act::AnswerRecorded => "The organizer wrote down your answer".to_owned(),
+        Act::Reactivated => "The organizer gave you the offer again".to_owned(),
+        Act::DeadlineMoved => "The deadline of your offer moved".to_owned(),
+        Act::Left if reason == Some(Reason::WindowEnded) => {
+            "The time to take the places ran out, and you left".to_owned()
+        }
+        Act::Left => "You left the waitlist".to_owned(),
+        Act::Removed => "The organizer took you off the waitlist".to_owned(),
+        Act::Paused if reason == Some(Reason::Silent) => {
+            "Paused, because several offers in a row went unanswered".to_owned()
+        }
+        Act::Paused => format!("{who} paused it"),
+        Act::Resumed if reason == Some(Reason::Resumed) && !line.by_staff => "It goes on".to_owned(),
+        Act::Resumed => format!("{who} resumed it"),
+        Act::ContactChanged if reason == Some(Reason::ContactWorks) => "Messages reach you again".to_owned(),
+        Act::ContactChanged => "Messages to you came back".to_owned(),
+        Act::SetAside => "The organizer decides how it goes on".to_owned(),
+        Act::Placed => "The organizer put you back in the line".to_owned(),
+        Act::Closed => match reason {
+            Some(Reason::EventCancelled) => "The event was cancelled".to_owned(),
+            _ => "The event began or was over".to_owned(),
+        },
+        Act::Reopened => "The event takes place after all: you are back in the line".to_owned(),
+        Act::Held
+        | Act::Booked
+        | Act::Released
+        | Act::Added
+        | Act::Retired
+        | Act::Cancelled
+        | Act::Created
+        | Act::Changed
+        | Act::Published
+        | Act::Opened
+        | Act::Frozen
+        | Act::RuleChanged
+        | Act::AccessChanged
+        | Act::Imported
+        | Act::Overridden => return None,
+    })
+}

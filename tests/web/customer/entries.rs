@@ -1,0 +1,169 @@
+//! Waiting: where I stand, why, and changing one's mind.
+
+use axum::http::StatusCode;
+use chrono::Duration;
+use fairlist::domain::entry::EntryState;
+use fairlist::domain::policy::{Fit, Policy, PositionShown};
+
+use super::Booth;
+use crate::harness::world::two_hours;
+
+#[tokio::test]
+async fn leaving_works_in_every_state_that_can_be_left() {
+    let booth = Booth::with(two_hours(), 1).await;
+    let world = &booth.world;
+    let offered = world.waiting("Ann", 1).await;
+    let waiting = world.waiting("Ben", 1).await;
+    let paused = world.waiting("Cem", 1).await;
+    world.settle().await;
+    assert_eq!(world.state(offered.id).await, EntryState::Offered);
+    let mut cem = booth.signed_in("cem@example.org").await;
+    cem.get(&format!("/me/entries/{}", paused.id)).await;
+    cem.submit(&format!("/me/entries/{}/pause", paused.id), &[]).await.says("Paused. You keep your place");
+    // Asked for in her name, and not confirmed.
+    let mut somebody = booth.visitor();
+    booth.fill_in(&mut somebody, "Dua", "dua@example.org", "1").await;
+    let unconfirmed: uuid::Uuid = sqlx::query_scalar("SELECT id FROM entries WHERE state = 'unconfirmed'")
+        .fetch_one(world.database.sql())
+        .await
+        .expect("an entry");
+
+    for (email, id, sentence) in [
+        ("ann@example.org", offered.id.0, "The places that were held for you go to the next in line."),
+        ("ben@example.org", waiting.id.0, "You left the waitlist."),
+        ("cem@example.org", paused.id.0, "You left the waitlist."),
+        ("dua@example.org", unconfirmed, "You left the waitlist."),
+    ] {
+        let mut visitor = booth.signed_in(email).await;
+        visitor.get(&format!("/me/entries/{id}/leave")).await.says("Leave the waitlist?");
+        let page = visitor.submit(&format!("/me/entries/{id}/leave"), &[]).await;
+        page.says(sentence);
+        page.says("You left this waitlist.");
+        // A second time does no harm.
+        let again = visitor.submit(&format!("/me/entries/{id}/leave"), &[]).await;
+        again.says("You had left this waitlist before.");
+    }
+    assert_eq!(booth.count("SELECT count(*) FROM entries WHERE state = 'withdrawn'").await, 4);
+    assert_eq!(booth.count("SELECT count(*) FROM offers WHERE end_reason = 'left'").await, 1);
+    world.settle().await;
+}
+
+#[tokio::test]
+async fn pausing_keeps_the_place_and_joining_again_is_at_the_end() {
+    let booth = Booth::with(two_hours(), 0).await;
+    let world = &booth.world;
+    let ann = world.waiting("Ann", 1).await;
+    world.waiting("Ben", 1).await;
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    let address = format!("/me/entries/{}", ann.id);
+    visitor.get(&address).await.says("number 1");
+    let page = visitor.submit(&format!("{address}/pause"), &[]).await;
+    page.says("You paused it. Until you resume you are passed over and keep your place.");
+    visitor.submit(&format!("{address}/resume"), &[]).await.says("number 1");
+
+    visitor.submit(&format!("{address}/leave"), &[]).await.says("You can join again.");
+    let page = visitor.get(&address).await;
+    let person = page.attribute("input[name=person]", "value").expect("a form");
+    let page = visitor.submit("/e/spring/join", &[("person", &person), ("party", "1")]).await;
+    page.says("You are on the waitlist for 1 place, number 2.");
+    page.says("You joined the waitlist");
+    // Once more: the same entry.
+    let page = visitor.submit("/e/spring/join", &[("person", &person), ("party", "1")]).await;
+    page.says("You were on this waitlist already; nothing has changed.");
+    assert_eq!(booth.count("SELECT count(*) FROM entries").await, 3);
+    world.settle().await;
+}
+
+#[tokio::test]
+async fn after_too_many_unanswered_offers_the_page_says_how_to_resume() {
+    let booth = Booth::with(Policy { silence_limit: 1, ..two_hours() }, 1).await;
+    let ann = booth.world.waiting("Ann", 1).await;
+    booth.world.settle().await;
+    booth.later(Duration::hours(2));
+    booth.world.settle().await;
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    let address = format!("/me/entries/{}", ann.id);
+    let page = visitor.get(&address).await;
+    page.says("Several offers in a row went unanswered");
+    page.says("The time to take the places ran out. You stayed on the waitlist.");
+    visitor.submit(&format!("{address}/resume"), &[]).await.says("It goes on");
+    booth.world.settle().await;
+    visitor.get(&address).await.says("It is your turn");
+}
+
+#[tokio::test]
+async fn a_larger_party_is_told_why_others_came_first() {
+    let booth = Booth::with(Policy { fit: Fit::Fill, ..two_hours() }, 0).await;
+    let family = booth.world.waiting("Fam", 3).await;
+    booth.world.waiting("Solo", 1).await;
+    booth.world.add_places(1).await;
+    booth.world.settle().await;
+    let mut visitor = booth.signed_in("fam@example.org").await;
+    let page = visitor.get(&format!("/me/entries/{}", family.id)).await;
+    page.says("You need 3 places together. Places for fewer went to people after you, as the rule says");
+    assert!(!page.body.contains("Solo"), "nobody else is named");
+}
+
+#[tokio::test]
+async fn a_position_is_told_as_the_rule_says() {
+    let booth = Booth::with(Policy { position_shown: PositionShown::Band, ..two_hours() }, 0).await;
+    for n in 0..12 {
+        booth.world.waiting(&format!("P{n}"), 1).await;
+    }
+    let ann = booth.world.waiting("Ann", 1).await;
+    let address = format!("/me/entries/{}", ann.id);
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    visitor.get(&address).await.says("among the first 50");
+    assert!(
+        !visitor.get("/e/spring").await.text("main").contains("13"),
+        "nor is the number of those who wait told"
+    );
+    booth.world.rule(|policy| policy.position_shown = PositionShown::None).await;
+    visitor.get(&address).await.says("You are on the waitlist for 1 place.");
+    booth.world.rule(|policy| policy.position_shown = PositionShown::Exact).await;
+    visitor.get(&address).await.says("number 13");
+    booth.world.settle().await;
+}
+
+#[tokio::test]
+async fn what_somebody_asked_for_in_my_name_is_mine_to_confirm() {
+    let booth = Booth::with(two_hours(), 0).await;
+    let mut somebody = booth.visitor();
+    booth.fill_in(&mut somebody, "Ann", "ann@example.org", "1").await;
+    let mut ann = booth.signed_in("ann@example.org").await;
+    let me = ann.get("/me").await;
+    me.says("You asked for 1 place, but did not confirm it yet.");
+    let address = me.attribute(".cards a", "href").expect("the entry");
+    ann.get(&address).await.says("Somebody asked for this with your address");
+    let page = ann.submit(&format!("{address}/confirm"), &[]).await;
+    page.says("Confirmed: you are on the waitlist.");
+    page.says("number 1");
+}
+
+#[tokio::test]
+async fn my_pages_ask_who_i_am_and_come_back() {
+    let booth = Booth::with(two_hours(), 0).await;
+    let ann = booth.world.waiting("Ann", 1).await;
+    let address = format!("/me/entries/{}", ann.id);
+    let mut visitor = booth.visitor();
+    let to = visitor.get(&address).await.location().expect("sign-in");
+    assert!(to.starts_with("/sign-in?next="), "{to}");
+    let page = visitor.get(&to).await;
+    let next = page.attribute("input[name=next]", "value").expect("where to");
+    let code = visitor
+        .post("/sign-in", &[("email", "Ann+tag@Example.org"), ("next", &next)])
+        .await
+        .location()
+        .expect("the code page");
+    visitor.get(&code).await;
+    let page = visitor.submit(&code, &[("digits", &booth.digits(&code))]).await;
+    page.says("number 1");
+    assert_eq!(visitor.get("/me/entries/nonsense").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        visitor.get("/me/entries/00000000-0000-0000-0000-000000000009").await.status,
+        StatusCode::NOT_FOUND
+    );
+    visitor.get("/me").await.says("House of Music");
+    visitor.submit("/sign-out", &[]).await.says("You are signed out on this device.");
+    assert!(visitor.get("/me").await.location().is_some());
+}
