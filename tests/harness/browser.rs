@@ -111,7 +111,11 @@ impl Browser {
             Scheme::Light => "light",
             Scheme::Dark => "dark",
         };
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
+        // Without motion: a picture right after the change would show colours on their way.
+        let features = json!({"features": [
+            {"name": "prefers-color-scheme", "value": value},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]});
         self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 
@@ -190,7 +194,8 @@ impl Browser {
 
     /// What the page is wider than the window by: nothing should scroll sideways.
     pub async fn overflow(&self) -> i64 {
-        let script = "return document.documentElement.scrollWidth - window.innerWidth";
+        // The width of the layout: a phone's window widens with what sticks out.
+        let script = "const root = document.documentElement; return root.scrollWidth - root.clientWidth";
         self.execute(script, Vec::new()).await.expect("measure").as_i64().expect("a number").max(0)
     }
 

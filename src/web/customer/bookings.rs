@@ -95,7 +95,7 @@ pub(super) fn calendar_file(
     let start = booking.event.starts_at.filter(|_| !booking.confirmed.is_empty()).ok_or(Error::NotFound)?;
     let confirmed = i64::try_from(booking.confirmed.len()).unwrap_or(i64::MAX);
     let labels =
-        if booking.labels.is_empty() { String::new() } else { format!(": {}", booking.labels.join(", ")) };
+        if booking.labels.is_empty() { String::new() } else { format!(": {}", booking.labels.join(" · ")) };
     let file = CalendarEvent {
         uid: &format!("{}@fairlist", booking.id),
         stamp: customer.now,

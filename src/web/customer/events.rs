@@ -117,6 +117,8 @@ pub(super) struct EventPage {
     smallest: i64,
     /// The largest party.
     largest: i64,
+    /// Whether the visitor waits already.
+    on_it: bool,
     /// Whether the list takes somebody like the visitor.
     joinable: bool,
     form: Typed,
@@ -193,7 +195,7 @@ impl BookingCard {
     }
 
     pub fn labels(&self) -> String {
-        self.booking.labels.join(", ")
+        self.booking.labels.join(" · ")
     }
 }
 
@@ -279,6 +281,7 @@ impl EventPage {
             bookable,
             smallest: bookable + 1,
             largest,
+            on_it,
             joinable: door.takes(sheet.largest_party) && !on_it,
             door,
             layout,

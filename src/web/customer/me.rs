@@ -36,6 +36,13 @@ struct Group {
     over: Vec<EntryCard>,
 }
 
+impl Group {
+    /// Whether all there is stands above, among the offers.
+    fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.bookings.is_empty() && self.over.is_empty()
+    }
+}
+
 async fn show(State(state): State<WebState>, customer: Customer) -> Result<Response, Error> {
     if !customer.is_signed_in() {
         return Err(Error::SignIn);

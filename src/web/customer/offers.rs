@@ -91,7 +91,7 @@ impl OfferPage {
             deadline: When::new(sheet.offer.expires_at, zone, now),
             ended: sheet.offer.ended_at.map(|at| When::new(at, zone, now)),
             starts: sheet.event.starts_at.map(|at| When::new(at, zone, now)),
-            labels: sheet.labels.join(", "),
+            labels: sheet.labels.join(" · "),
             layout,
             sheet,
         })
