@@ -72,7 +72,7 @@ pub(super) async fn serve_on(
     let secret = config.secret(data)?;
     let waitlist = Waitlist::new(db.clone(), secret.clone());
     let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), config.mail.clone()));
-    let state = WebState::new(db.clone(), secret, settings);
+    let state = WebState::new(db.clone(), secret, settings).with_mail(Arc::clone(&mail));
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
     let stopping = CancellationToken::new();

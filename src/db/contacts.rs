@@ -6,7 +6,20 @@
 use uuid::Uuid;
 
 use super::{Db, DbError, LockedEvent};
-use crate::domain::ids::{EntryId, EventId, PersonId};
+use crate::domain::ids::{EntryId, EventId, OrganizationId, PersonId};
+
+/// Who writes to somebody, and whether only what is essential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Who writes.
+    pub organization: OrganizationId,
+    /// What they are called.
+    pub organization_name: String,
+    /// Whom to ask there.
+    pub organization_contact: String,
+    /// Whether what is not essential is stopped.
+    pub stopped: bool,
+}
 
 impl LockedEvent {
     /// Whether none of the person's addresses works.
@@ -85,16 +98,23 @@ impl Db {
         .rows_affected())
     }
 
-    /// Whether the person wants no mail but what is essential.
+    /// Who writes to this person, and whether only what is essential.
     ///
     /// # Errors
     /// [`DbError::NotFound`] when there is nobody with this id.
-    pub async fn news_are_stopped(&self, person: PersonId) -> Result<bool, DbError> {
-        Ok(sqlx::query_scalar!(
-            r#"SELECT news_stopped_at IS NOT NULL AS "stopped!" FROM persons WHERE id = $1"#,
+    pub async fn news(&self, person: PersonId) -> Result<News, DbError> {
+        let row = sqlx::query!(
+            r#"SELECT g.id, g.name, g.contact, p.news_stopped_at IS NOT NULL AS "stopped!"
+               FROM persons p JOIN organizations g ON g.id = p.organization_id WHERE p.id = $1"#,
             person.0
         )
         .fetch_one(self.pool())
-        .await?)
+        .await?;
+        Ok(News {
+            organization: OrganizationId(row.id),
+            organization_name: row.name,
+            organization_contact: row.contact,
+            stopped: row.stopped,
+        })
     }
 }

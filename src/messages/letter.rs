@@ -23,6 +23,17 @@ pub struct Letter {
     pub html: String,
     /// Where one click stops mails of this kind; only on what is not essential.
     pub unsubscribe: Option<String>,
+    /// What the letter is for, where it is a link or a code: the mailbox page puts it in reach.
+    pub key: Option<Key>,
+}
+
+/// The one thing to do with a letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Open the offer.
+    Link(String),
+    /// Type the digits.
+    Code(String),
 }
 
 /// Whether tokens and digits are written out.

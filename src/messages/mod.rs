@@ -15,7 +15,7 @@ use std::time::Duration;
 use lettre::message::Mailbox;
 use url::Url;
 
-pub use letter::{Letter, Show};
+pub use letter::{Key, Letter, Show};
 pub use links::Links;
 pub use worker::{Mailer, Outcome};
 

@@ -4,7 +4,7 @@
 
 use askama::Template;
 
-use super::letter::{Letter, LetterError};
+use super::letter::{Key, Letter, LetterError};
 use crate::domain::reason::Reason;
 
 /// What every letter may say. All of it is one line each.
@@ -32,7 +32,7 @@ pub(super) struct Common {
 /// One struct per occasion, with a text and an HTML template that see it as `m` and what is common as `c`.
 macro_rules! letters {
     ($($(#[$doc:meta])* $name:ident($text:tt, $html:tt) { $($field:ident: $type:ty),* $(,)? }
-       subject |$m:pat_param, $c:ident| $subject:expr;)+) => {$(
+       subject |$m:pat_param, $c:ident| $subject:expr $(, key $key:expr)?;)+) => {$(
         $(#[$doc])*
         pub(super) struct $name { $(pub $field: $type),* }
 
@@ -60,16 +60,22 @@ macro_rules! letters {
                     text: Text { m: self, c: common }.render()?,
                     html: Html { m: self, c: common }.render()?,
                     unsubscribe: common.unsubscribe.clone(),
+                    key: letters!(@key self $(, $key)?),
                 })
             }
         }
     )+};
+    (@key $letter:expr) => { None };
+    (@key $letter:expr, $key:expr) => {{
+        let key: fn(&Self) -> Option<Key> = $key;
+        key($letter)
+    }};
 }
 
 letters! {
     /// Six digits.
     Code("mail/code.txt", "mail/code.html") { digits: String, until: Option<String> }
-    subject |_, c| format!("Your code for {}", c.event);
+    subject |_, c| format!("Your code for {}", c.event), key |m| Some(Key::Code(m.digits.clone()));
 
     /// On the list. Holds no reference, no place and no way in.
     Joined("mail/joined.txt", "mail/joined.html") { places: String, several: bool, position: Option<i64> }
@@ -79,7 +85,7 @@ letters! {
     Offer("mail/offer.txt", "mail/offer.html") {
         places: String, several: bool, labels: String, deadline: String, link: String,
     }
-    subject |m, c| format!("{} at {} for you, until {}", m.places, c.event, m.deadline);
+    subject |m, c| format!("{} at {} for you, until {}", m.places, c.event, m.deadline), key |m| Some(Key::Link(m.link.clone()));
 
     /// A booking.
     Accepted("mail/accepted.txt", "mail/accepted.html") {
@@ -115,7 +121,7 @@ letters! {
     StartMoved("mail/start_moved.txt", "mail/start_moved.html") {
         places: String, deadline: String, link: Option<String>,
     }
-    subject |_, c| format!("Another deadline for your offer: {}", c.event);
+    subject |_, c| format!("Another deadline for your offer: {}", c.event), key |m| m.link.clone().map(Key::Link);
 
     /// A booking is no more.
     BookingCancelled("mail/booking_cancelled.txt", "mail/booking_cancelled.html") {

@@ -20,6 +20,7 @@ use url::Url;
 
 use crate::db::Db;
 use crate::domain::secret::Secret;
+use crate::messages;
 use crate::waitlist::Waitlist;
 use crate::waitlist::together::Together;
 
@@ -57,6 +58,8 @@ pub struct WebState {
     pub settings: Arc<Settings>,
     /// Hashes passwords, few at a time.
     pub hasher: staff::hasher::Hasher,
+    /// How messages are written and sent: what staff are shown of them depends on it.
+    pub mail: Arc<messages::Settings>,
 }
 
 impl WebState {
@@ -64,13 +67,21 @@ impl WebState {
     #[must_use]
     pub fn new(db: Db, secret: Secret, settings: Settings) -> Self {
         let waitlist = Waitlist::new(db.clone(), secret.clone());
+        let mail = messages::Settings::new(settings.base_url.clone(), secret.clone(), None);
         Self {
             db,
             together: Together::new(waitlist),
             secret,
             settings: Arc::new(settings),
             hasher: staff::hasher::Hasher::default(),
+            mail: Arc::new(mail),
         }
+    }
+
+    /// Where mail is sent by a server: without it, the mailbox page is the channel.
+    #[must_use]
+    pub fn with_mail(self, mail: Arc<messages::Settings>) -> Self {
+        Self { mail, ..self }
     }
 
     /// The use cases.

@@ -8,4 +8,5 @@ mod browser;
 mod customer;
 mod foundation;
 mod import;
+mod mail;
 mod script;

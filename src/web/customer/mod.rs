@@ -28,6 +28,7 @@ pub mod link;
 pub mod me;
 pub mod offers;
 pub mod sign_in;
+mod unsubscribe;
 mod words;
 
 /// Everything that is not for staff.
@@ -42,6 +43,7 @@ pub fn router() -> Router<WebState> {
         .merge(bookings::router())
         .merge(link::router())
         .merge(offers::router())
+        .merge(unsubscribe::router())
 }
 
 /// The page of something that belongs to a person as whom this device is not signed in.

@@ -23,6 +23,8 @@ pub enum Tab {
     Places,
     /// Its bookings.
     Bookings,
+    /// Its messages.
+    Messages,
     /// Its rule.
     Rule,
     /// Its settings.
@@ -58,6 +60,7 @@ impl EventFrame {
             (Tab::Offers, "/offers", "Offers"),
             (Tab::Places, "/places", "Places"),
             (Tab::Bookings, "/bookings", "Bookings"),
+            (Tab::Messages, "/messages", "Messages"),
             (Tab::Rule, "/policy", "Rule"),
             (Tab::Settings, "/settings", "Settings"),
             (Tab::Audit, "/audit", "Audit"),

@@ -29,6 +29,7 @@ pub mod frame;
 pub mod hasher;
 pub mod history;
 mod import;
+pub mod messages;
 pub mod next;
 pub mod now;
 pub mod offer_acts;
@@ -60,6 +61,7 @@ pub fn router() -> Router<WebState> {
         .merge(places::router())
         .merge(bookings::router())
         .merge(audit::router())
+        .merge(messages::router())
 }
 
 /// In the session, beside who is signed in: a new password ends sessions of the old one.
