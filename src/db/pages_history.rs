@@ -199,6 +199,16 @@ impl Db {
         Ok(rows.into_iter().map(Step::from).collect())
     }
 
+    /// The step that brought a thing to where it is now: for the second of two who do the same.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn last_step_of(&self, event: EventId, subject: Uuid) -> Result<Option<Step>, DbError> {
+        // A record without a state stands beside the step that it explains.
+        let steps = self.history_of(event, subject, 5).await?;
+        Ok(steps.into_iter().find(|step| step.to.is_some()))
+    }
+
     /// The passes in which a waiting entry was passed over in favour of somebody behind it, the newest first.
     ///
     /// # Errors

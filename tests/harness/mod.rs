@@ -4,6 +4,7 @@
 
 pub mod browser;
 pub mod database;
+pub mod desk;
 pub mod proxy;
 pub mod race;
 pub mod sample;

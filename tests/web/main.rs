@@ -10,3 +10,6 @@ mod foundation;
 mod import;
 mod mail;
 mod script;
+mod staff_offers;
+mod staff_queue;
+mod staff_roles;

@@ -135,6 +135,50 @@ impl About {
         isolated(&self.person.name)
     }
 
+    /// What is to be done, what will happen, and the button.
+    fn effects(&self, act: EntryAct) -> (String, Vec<String>, &'static str) {
+        let (name, party) = (self.name(), places(self.entry.party));
+        let back = format!("{name} is in the line again, at the old rank, and may be next at once.");
+        match act {
+            EntryAct::Offer => (
+                format!("Offer {party} to {name}"),
+                vec![
+                    format!(
+                        "{party} {} held for {name} until the deadline, whoever is ahead in the line.",
+                        are(self.entry.party)
+                    ),
+                    format!("{name} is told by mail."),
+                    "The audit says that staff made this offer, and why.".to_owned(),
+                ],
+                "Make the offer",
+            ),
+            EntryAct::Remove => {
+                let lost = "is off the list and loses the rank. Joining again means the end of the line.";
+                let mut effects = vec![format!("{name} {lost}")];
+                if self.entry.state == EntryState::Offered {
+                    effects.push("Their offer is taken back, and they are told by mail.".to_owned());
+                }
+                (format!("Take {name} off the list"), effects, "Take off the list")
+            }
+            EntryAct::Pause => (
+                format!("Pause {name}"),
+                vec![format!("{name} keeps the rank and is passed over while the entry is paused.")],
+                "Pause",
+            ),
+            EntryAct::Resume => (format!("Resume {name}"), vec![back], "Resume"),
+            EntryAct::BringBack => {
+                let mut effects = vec![back];
+                if self.entry.contact_problem {
+                    effects.push(
+                        "No contact of theirs works: an offer will reach them only if you tell them yourself."
+                            .to_owned(),
+                    );
+                }
+                (format!("Put {name} back in the line"), effects, "Put back in the line")
+            }
+        }
+    }
+
     async fn page(
         self,
         staff: &Staff,
@@ -142,63 +186,18 @@ impl About {
         form: ActForm,
         errors: Errors,
     ) -> Result<Response, Error> {
-        let (name, party) = (self.name(), places(self.entry.party));
-        let told = format!("{name} is told by mail.");
-        let mut deadline = None;
-        let (heading, effects, button) = match act {
-            EntryAct::Offer => {
-                deadline = Some(self.deadline_field());
-                (
-                    format!("Offer {party} to {name}"),
-                    vec![
-                        format!(
-                            "{party} {} held for {name} until the deadline, whoever is ahead in the line.",
-                            are(self.entry.party)
-                        ),
-                        told,
-                        "The audit says that staff made this offer, and why.".to_owned(),
-                    ],
-                    "Make the offer",
-                )
-            }
-            EntryAct::Remove => {
-                let offered = self.entry.state == EntryState::Offered;
-                let mut effects = vec![format!(
-                    "{name} is off the list and loses the rank. Joining again means the end of the line."
-                )];
-                if offered {
-                    effects.push("Their offer is taken back, and they are told by mail.".to_owned());
-                }
-                (format!("Take {name} off the list"), effects, "Take off the list")
-            }
-            EntryAct::Pause => {
-                deadline = Some(DeadlineField {
-                    label: "Until",
-                    hint: format!(
-                        "In {}. Leave it empty to pause until somebody resumes it.",
-                        self.frame.event.zone
-                    ),
-                    required: false,
-                });
-                (
-                    format!("Pause {name}"),
-                    vec![format!("{name} keeps the rank and is passed over while the entry is paused.")],
-                    "Pause",
-                )
-            }
-            EntryAct::Resume => (
-                format!("Resume {name}"),
-                vec![format!("{name} is in the line again, at the old rank, and may be next at once.")],
-                "Resume",
-            ),
-            EntryAct::BringBack => {
-                let mut effects =
-                    vec![format!("{name} is in the line again, at the old rank, and may be next at once.")];
-                if self.entry.contact_problem {
-                    effects.push("No contact of theirs works: an offer will reach them only if you tell them yourself.".to_owned());
-                }
-                (format!("Put {name} back in the line"), effects, "Put back in the line")
-            }
+        let (heading, effects, button) = self.effects(act);
+        let deadline = match act {
+            EntryAct::Offer => Some(self.deadline_field()),
+            EntryAct::Pause => Some(DeadlineField {
+                label: "Until",
+                hint: format!(
+                    "In {}. Leave it empty to pause until somebody resumes it.",
+                    self.frame.event.zone
+                ),
+                required: false,
+            }),
+            EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack => None,
         };
         let page = ActPage {
             layout: staff.event_layout(&self.frame.event, act.label()).await?,
@@ -242,7 +241,7 @@ impl About {
     /// Who did something to the entry before, and what.
     async fn first(&self, state: &WebState) -> Result<String, Error> {
         let entry = state.db.find_entry(self.entry.id).await?;
-        let last = state.db.history_of(entry.event, entry.id.0, 1).await?.pop();
+        let last = state.db.last_step_of(entry.event, entry.id.0).await?;
         Ok(somebody_was_first(&self.frame, last.as_ref(), entry_is(entry.state)))
     }
 }

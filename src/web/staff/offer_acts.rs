@@ -95,6 +95,20 @@ impl OfferAct {
     }
 }
 
+/// What may become of an entry whose offer is taken back; what costs nobody anything first.
+fn afterwards() -> Choice {
+    let options = [
+        (AfterRevoke::SetAside, "Set aside: keeps its rank, passed over until staff decide"),
+        (AfterRevoke::AtItsRank, "Back at its rank: may be next again at once"),
+        (AfterRevoke::ToTheEnd, "To the end of the line"),
+        (AfterRevoke::OffTheList, "Off the list"),
+    ];
+    Choice {
+        legend: "What becomes of their entry?",
+        options: options.into_iter().map(|(after, words)| (after.as_str(), words)).collect(),
+    }
+}
+
 /// An offer and what stands around it.
 struct About {
     frame: EventFrame,
@@ -140,68 +154,36 @@ impl About {
         }
     }
 
-    async fn page(
-        self,
-        staff: &Staff,
-        act: OfferAct,
-        form: ActForm,
-        errors: Errors,
-    ) -> Result<Response, Error> {
+    /// What is to be done, and what will happen.
+    fn effects(&self, act: OfferAct) -> (String, Vec<String>) {
         let (name, places) = (self.name(), self.places());
         let until = self.frame.said(self.offer.expires_at);
-        let mut choice = None;
-        let mut deadline = None;
         let told = format!("{name} is told by mail.");
-        let (heading, effects) = match act {
-            OfferAct::Revoke => {
-                choice = Some(Choice {
-                    legend: "What becomes of their entry?",
-                    options: vec![
-                        (
-                            AfterRevoke::SetAside.as_str(),
-                            "Set aside: keeps its rank, passed over until staff decide",
-                        ),
-                        (AfterRevoke::AtItsRank.as_str(), "Back at its rank: may be next again at once"),
-                        (AfterRevoke::ToTheEnd.as_str(), "To the end of the line"),
-                        (AfterRevoke::OffTheList.as_str(), "Off the list"),
-                    ],
-                });
-                (
-                    format!("Take back the offer to {name}"),
-                    vec![
-                        format!("{name} loses {places}, which they could accept until {until}."),
-                        self.passed_on().to_owned(),
-                        told,
-                    ],
-                )
-            }
-            OfferAct::Reactivate => {
-                deadline =
-                    Some(DeadlineField { label: "New deadline", hint: self.deadline_hint(), required: true });
-                (
-                    format!("Give {name} the offer again"),
-                    vec![
-                        format!(
-                            "{name} can accept {} again, until the deadline you set.",
-                            super::frame::places(self.offer.party)
-                        ),
-                        "Any open places are held for them; they may be others than before.".to_owned(),
-                        format!("{name} is told by mail, with a new link. The old link stays dead."),
-                    ],
-                )
-            }
-            OfferAct::Extend => {
-                deadline =
-                    Some(DeadlineField { label: "New deadline", hint: self.deadline_hint(), required: true });
-                (
-                    format!("Give {name} more time"),
-                    vec![
-                        format!("{name} can accept {places} until the new deadline instead of {until}."),
-                        "Whoever is next waits so much longer.".to_owned(),
-                        told,
-                    ],
-                )
-            }
+        match act {
+            OfferAct::Revoke => (
+                format!("Take back the offer to {name}"),
+                vec![
+                    format!("{name} loses {places}, which they could accept until {until}."),
+                    self.passed_on().to_owned(),
+                    told,
+                ],
+            ),
+            OfferAct::Reactivate => (
+                format!("Give {name} the offer again"),
+                vec![
+                    format!("{name} can accept {places} again, until the deadline you set."),
+                    "Any open places are held for them; they may be others than before.".to_owned(),
+                    format!("{name} is told by mail, with a new link. The old link stays dead."),
+                ],
+            ),
+            OfferAct::Extend => (
+                format!("Give {name} more time"),
+                vec![
+                    format!("{name} can accept {places} until the new deadline instead of {until}."),
+                    "Whoever is next waits so much longer.".to_owned(),
+                    told,
+                ],
+            ),
             OfferAct::Accept => (
                 format!("Accept for {name}"),
                 vec![
@@ -221,13 +203,25 @@ impl About {
                     told,
                 ],
             ),
-        };
-        let button = match act {
-            OfferAct::Revoke => "Take the offer back",
-            OfferAct::Reactivate => "Give it again",
-            OfferAct::Extend => "Move the deadline",
-            OfferAct::Accept => "Accept for them",
-            OfferAct::Decline => "Decline for them",
+        }
+    }
+
+    async fn page(
+        self,
+        staff: &Staff,
+        act: OfferAct,
+        form: ActForm,
+        errors: Errors,
+    ) -> Result<Response, Error> {
+        let (heading, effects) = self.effects(act);
+        let new_deadline =
+            || DeadlineField { label: "New deadline", hint: self.deadline_hint(), required: true };
+        let (choice, deadline, button) = match act {
+            OfferAct::Revoke => (Some(afterwards()), None, "Take the offer back"),
+            OfferAct::Reactivate => (None, Some(new_deadline()), "Give it again"),
+            OfferAct::Extend => (None, Some(new_deadline()), "Move the deadline"),
+            OfferAct::Accept => (None, None, "Accept for them"),
+            OfferAct::Decline => (None, None, "Decline for them"),
         };
         let page = ActPage {
             layout: staff.event_layout(&self.frame.event, act.label()).await?,
@@ -272,7 +266,7 @@ impl About {
     /// Who did something to the offer before, and what.
     async fn first(&self, state: &WebState) -> Result<String, Error> {
         let offer = state.db.find_offer(self.offer.id).await?;
-        let last = state.db.history_of(offer.event, offer.id.0, 1).await?.pop();
+        let last = state.db.last_step_of(offer.event, offer.id.0).await?;
         Ok(somebody_was_first(&self.frame, last.as_ref(), offer_is(offer.state)))
     }
 }
@@ -425,7 +419,7 @@ async fn extend(
             done(staff, Tone::Done, said, &form.back, &about.path()).await
         }
         ExtendOutcome::NotPending(_) => {
-            let said = about.first(state).await?;
+            let said = about.refused(state, staff).await?;
             done(staff, Tone::Warn, said, &form.back, &about.path()).await
         }
         ExtendOutcome::BadDeadline => {
@@ -489,7 +483,7 @@ impl About {
         let offer = state.db.find_offer(self.offer.id).await?;
         if offer.kind == OfferKind::Hold && offer.ended_at.is_none() && !offer.is_claimable(staff.now) {
             return Ok(format!(
-                "The deadline passed {}: it is too late for an answer. Give the offer again if places are open.",
+                "The deadline passed {}: it is too late. The offer can be given again if places are open.",
                 self.frame.said(offer.expires_at)
             ));
         }

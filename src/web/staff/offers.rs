@@ -69,9 +69,21 @@ impl OffersPage {
             (OfferState::Pending, 0) => "No offer is out.".to_owned(),
             (OfferState::Pending, 1) => "1 offer is out.".to_owned(),
             (OfferState::Pending, count) => format!("{count} offers are out."),
-            (state, 0) => format!("No offer is {state}."),
-            (state, 1) => format!("1 offer is {state}."),
-            (state, count) => format!("{count} offers are {state}."),
+            (state, count) => {
+                let (one, several) = match state {
+                    OfferState::Accepting => ("is being confirmed", "are being confirmed"),
+                    OfferState::Accepted => ("was accepted", "were accepted"),
+                    OfferState::Declined => ("was declined", "were declined"),
+                    OfferState::Expired => ("has expired", "have expired"),
+                    OfferState::Revoked => ("was taken back", "were taken back"),
+                    OfferState::Pending | OfferState::Conflicted => ("has failed", "have failed"),
+                };
+                match count {
+                    0 => format!("No offer {one}."),
+                    1 => format!("1 offer {one}."),
+                    count => format!("{count} offers {several}."),
+                }
+            }
         }
     }
 
@@ -178,7 +190,7 @@ struct OfferPage {
 
 impl OfferPage {
     fn places(&self) -> String {
-        let labels: Vec<String> = self.held.iter().map(Place::name).collect();
+        let labels: Vec<&str> = self.held.iter().filter_map(|place| place.label.as_deref()).collect();
         let count = places(self.offer.party);
         if labels.is_empty() { count } else { format!("{count} ({})", labels.join(", ")) }
     }
@@ -249,6 +261,8 @@ async fn show(
         Some(staff) => state.db.staff_name(staff).await?,
         None => None,
     };
+    // On its own page a step needs no link to the offer.
+    let without_link = |step: Happened| Happened { offer: None, ..step };
     let acts: Vec<Done> = steps.iter().rev().filter_map(|step| step.act).collect();
     let frame = EventFrame::new(event, Tab::Offers, staff.now);
     let messages = messages_to(&state, &staff, &frame, offer.person).await?;
@@ -263,7 +277,7 @@ async fn show(
     Ok(Page(OfferPage {
         layout: staff.event_layout(&frame.event, &format!("Offer to {}", person.name)).await?.live(10),
         diagram: Diagram::new(offer.state, &acts),
-        happened: timeline(&frame, steps),
+        happened: timeline(&frame, steps).into_iter().map(without_link).collect(),
         acts: possible,
         frame,
         offer,

@@ -192,7 +192,7 @@ impl About {
     }
 
     async fn first(&self, state: &WebState) -> Result<String, Error> {
-        let last = state.db.history_of(self.booking.event, self.booking.id.0, 1).await?.pop();
+        let last = state.db.last_step_of(self.booking.event, self.booking.id.0).await?;
         Ok(somebody_was_first(&self.frame, last.as_ref(), "The place was released then."))
     }
 }

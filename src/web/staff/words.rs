@@ -165,6 +165,7 @@ pub fn somebody_was_first(frame: &EventFrame, step: Option<&Step>, is: &str) -> 
         Some(Act::Paused) => "paused this entry",
         Some(Act::Resumed) => "resumed this entry",
         Some(Act::Placed) => "put this entry back in the line",
+        Some(Act::SetAside) => "set this entry aside",
         Some(Act::Cancelled) => "cancelled this booking",
         _ => "changed this",
     };
