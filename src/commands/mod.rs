@@ -134,6 +134,13 @@ impl Database {
         }
     }
 
+    /// Says that it will be stopped soon.
+    fn will_stop(&self) {
+        if let Some(server) = &self.server {
+            server.will_stop();
+        }
+    }
+
     async fn stop(self) -> Result<(), Failure> {
         match self.server {
             Some(server) => Ok(server.stop().await?),

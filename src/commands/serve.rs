@@ -89,6 +89,7 @@ pub(super) async fn serve_on(
         ended = &mut pages => return ended.map_err(std::io::Error::other).flatten().map_err(unheard),
     }
     info!("Stopping: finishing what was begun");
+    database.will_stop();
     stopping.cancel();
     // Workers stop between two ticks; what one still holds at the end is free again when its lease runs out.
     let finished = async {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, User, getpgid};
@@ -194,6 +195,21 @@ async fn ctrl_c_stops_the_program_and_the_program_stops_postgres() {
     assert_eq!(server.ended().await.code(), Some(0));
     assert!(data.is_quiet());
     assert!(data.log().contains("database system is shut down"), "{}", data.log());
+}
+
+#[tokio::test]
+async fn a_client_that_dawdles_does_not_keep_it_from_ending() {
+    let data = Data::ready().await;
+    let server = Running::serve(&data).await;
+    // Half a request, and then nothing for ever.
+    let mut client = server.connect().await;
+    tokio::io::AsyncWriteExt::write_all(&mut client, b"POST /staff/sign-in HTTP/1.1\r\nHost: ").await.unwrap();
+    assert!(server.answers().await, "others are served meanwhile");
+
+    let told = Instant::now();
+    server.stop().await;
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
+    assert!(data.is_quiet());
 }
 
 #[tokio::test]

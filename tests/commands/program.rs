@@ -109,13 +109,21 @@ impl Running {
         line["url"].as_str().expect("its address").to_owned()
     }
 
-    pub async fn answers(&self) -> bool {
+    fn port(&self) -> u16 {
         let url: url::Url = self.url().parse().expect("a URL");
-        let address = ("127.0.0.1", url.port().expect("a port"));
+        url.port().expect("a port")
+    }
+
+    pub async fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port())).await.expect("it listens")
+    }
+
+    pub async fn answers(&self) -> bool {
+        let port = self.port();
         let asked = async {
-            let mut connection = TcpStream::connect(address).await?;
+            let mut connection = TcpStream::connect(("127.0.0.1", port)).await?;
             let request =
-                format!("GET /readyz HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", address.1);
+                format!("GET /readyz HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
             connection.write_all(request.as_bytes()).await?;
             let mut answer = String::new();
             connection.read_to_string(&mut answer).await?;

@@ -119,7 +119,10 @@ impl Cluster {
         loop {
             let said_before = fs::metadata(self.log_path()).map_or(0, |log| log.len());
             let mut postmaster = self.launch(&binaries, &account, left)?;
-            if self.wait_until_ready(&mut postmaster).await? {
+            let is_ready = self.wait_until_ready(&mut postmaster).await;
+            // From here on the file tells of it, or it is gone.
+            self.started.store(0, Ordering::Relaxed);
+            if is_ready? {
                 debug!("Postgres is process {}", postmaster.pid());
                 return Ok(postmaster);
             }
@@ -355,6 +358,8 @@ impl Cluster {
                 drop(tokio::time::timeout(QUITTING, postmaster.exited()).await);
             }
         }
+        // One that was started a moment ago, when we were told to stop already.
+        self.ask_to_stop();
         let socket = self.socket();
         if directories::is_short(&socket) {
             // Not ours to insist on.

