@@ -317,6 +317,15 @@ async fn the_pages_of_offers_and_bookings() {
     look.page("offer-late", &address).await;
     look.as_visitor(None).await;
     look.page("offer-late-visitor", &address).await;
+}
+
+#[tokio::test]
+async fn the_pages_of_bookings_and_of_what_ended_around_them() {
+    let booth = Booth::with(two_hours(), 1).await;
+    let world = &booth.world;
+    call(&booth, world.event, "Spring Concert", "").await;
+    let browser = Browser::start().await;
+    let look = Look::at(&browser, &booth).await;
     let zoe = world.person("Zoe").await;
     let zoe_here = booth.signed_in("zoe@example.org").await;
     let id = direct(&booth, zoe).await;
@@ -326,6 +335,7 @@ async fn the_pages_of_offers_and_bookings() {
     browser.press("Give 1 place back").await;
     browser.sees("This booking was cancelled").await;
     look.shown("booking-cancelled").await;
+
 
     let closed = Booth::with(two_hours(), 1).await;
     let ann = closed.world.waiting("Ann", 1).await;
