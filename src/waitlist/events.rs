@@ -368,14 +368,14 @@ async fn clamp_deadlines(event: &mut LockedEvent, actor: Actor) -> Result<usize,
             },
         });
     }
-    let moves: Vec<OfferMove> = moved
+    let changes: Vec<OfferMove> = moved
         .iter()
         .map(|offer| OfferMove {
             expires_at: start,
             ..OfferMove::end(offer, OfferState::Pending, actor, Act::DeadlineMoved, Reason::StartMoved)
         })
         .collect();
-    event.move_offers(&moves).await?;
+    event.move_offers(&changes).await?;
     if !over.is_empty() {
         super::lists::revoke(event, over, actor, Reason::StartMoved, Some(Occasion::Revoked)).await?;
     }

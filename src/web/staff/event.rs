@@ -44,7 +44,7 @@ struct EventPage {
     policy: Policy,
     last_pass: Option<LastPass>,
     trouble: Vec<String>,
-    live: Vec<LiveOffer>,
+    offers: Vec<LiveOffer>,
     may_offer: bool,
     may_release: bool,
 }
@@ -138,7 +138,7 @@ impl EventPage {
     }
 
     fn more_live(&self) -> i64 {
-        self.offered - i64::try_from(self.live.len()).unwrap_or(0)
+        self.offered - i64::try_from(self.offers.len()).unwrap_or(0)
     }
 
     fn missing(&self, next: &NextInLine) -> String {
@@ -191,7 +191,7 @@ async fn show(
         }
         _ => HinderedCounts::default(),
     };
-    let live = state.db.live_offers(id, OFFERS_SHOWN).await?;
+    let offers = state.db.live_offers(id, OFFERS_SHOWN).await?;
     let wanted = state.db.pass_wanted(id).await?;
     let last = state.db.last_pass(id).await?;
     let frame = EventFrame::new(event, Tab::Overview, staff.now);
@@ -220,6 +220,6 @@ async fn show(
         policy,
         last_pass,
         trouble,
-        live,
+        offers,
     }))
 }
