@@ -96,6 +96,9 @@ impl Db {
     ///
     /// # Errors
     /// `work`'s own, [`DbError::NotFound`] when there is no such event, or what the database says.
+    ///
+    /// # Panics
+    /// When this task holds an event's lock already: a bug that would otherwise hang where Postgres cannot see it.
     pub async fn with_event<T, E: From<DbError>>(
         &self,
         id: EventId,

@@ -35,10 +35,7 @@ impl Secret {
 
     fn derive(&self, purpose: &[u8], id: &[u8], count: i32) -> [u8; 32] {
         // HMAC takes keys of every length: this cannot fail.
-        let mut mac = match Hmac::<Sha256>::new_from_slice(&self.0) {
-            Ok(mac) => mac,
-            Err(_) => return [0; 32],
-        };
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return [0; 32] };
         mac.update(purpose);
         mac.update(id);
         mac.update(&count.to_be_bytes());

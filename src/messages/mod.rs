@@ -67,7 +67,7 @@ pub struct Relay {
 
 impl Relay {
     /// The sender's address under an organization's name.
-    fn from_organization(&self, name: &str) -> Mailbox {
+    fn sender_for(&self, name: &str) -> Mailbox {
         let name = letter::one_line(name);
         let name = if name.is_empty() { self.from.name.clone() } else { Some(name) };
         Mailbox::new(name, self.from.email.clone())

@@ -297,7 +297,7 @@ async fn write(db: &Db, settings: &Settings, claim: &Claim) -> Result<Prepared, 
         return Ok(Prepared::Done(Some(contact), Verdict::Permanent { detail, contact_refused: true }));
     };
     let to = Mailbox::new(Some(one_line(&around.person_name)).filter(|name| !name.is_empty()), to);
-    let from = relay.from_organization(&around.organization_name);
+    let from = relay.sender_for(&around.organization_name);
     let id = message_id(settings, claim.message);
     let parcel = parcel(id, from, to, &around, &letter, now).map_err(Unwritable::Mail)?;
     Ok(Prepared::Send(Some(contact), Box::new(parcel)))

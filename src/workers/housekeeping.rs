@@ -22,7 +22,7 @@ impl Worker for Housekeeping {
     }
 
     async fn hint(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

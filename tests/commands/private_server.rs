@@ -203,7 +203,9 @@ async fn a_client_that_dawdles_does_not_keep_it_from_ending() {
     let server = Running::serve(&data).await;
     // Half a request, and then nothing for ever.
     let mut client = server.connect().await;
-    tokio::io::AsyncWriteExt::write_all(&mut client, b"POST /staff/sign-in HTTP/1.1\r\nHost: ").await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut client, b"POST /staff/sign-in HTTP/1.1\r\nHost: ")
+        .await
+        .unwrap();
     assert!(server.answers().await, "others are served meanwhile");
 
     let told = Instant::now();

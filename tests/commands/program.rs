@@ -148,7 +148,7 @@ impl Running {
         }
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => status.expect("its status"),
-            Err(_) => panic!("it does not end; it said {:#?}", self.said),
+            Err(late) => panic!("it does not end ({late}); it said {:#?}", self.said),
         }
     }
 

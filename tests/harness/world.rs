@@ -192,7 +192,7 @@ impl World {
         let pair = (name(who), email(&format!("{}@example.org", who.to_lowercase())));
         self.waitlist
             .db()
-            .with_event(self.event, async |event| event.persons_with(&[pair.clone()]).await)
+            .with_event(self.event, async |event| event.persons_with(std::slice::from_ref(&pair)).await)
             .await
             .expect("a person")[0]
             .id

@@ -102,7 +102,7 @@ async fn an_offer_by_hand_and_a_pass_at_once_make_one_offer() {
     assert_eq!(live, 1);
 }
 
-/// derhansen/sf_event_mgt#1198: places went negative through bookings by staff, then all waiters were moved up.
+/// `derhansen/sf_event_mgt#1198`: places went negative through bookings by staff, then all waiters were moved up.
 #[tokio::test]
 async fn below_what_is_booked_nothing_is_free_and_nobody_is_offered() {
     let world = World::with(two_hours(), 7).await;

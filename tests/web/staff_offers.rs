@@ -267,5 +267,5 @@ async fn an_offer_by_hand_on_a_passive_list_needs_a_deadline_and_places() {
     let page = agent.submit(&of(&entries[1]), &[deadline, GOODWILL]).await;
     says(&page, "Agnes made this offer just now");
     does_not_say(&page, "Offered: Nina");
-    assert_eq!(desk.world.live_offer(entries[1].id).await.made_by.is_some(), true);
+    assert!(desk.world.live_offer(entries[1].id).await.made_by.is_some());
 }

@@ -76,7 +76,8 @@ async fn every_role_sees_every_page_and_only_agents_and_above_act_and_nobody_wit
             });
             if !may {
                 for act in ["/revoke", "/extend", "/remove", "/pause", "/offer?", "/release", "/reactivate"] {
-                    let shown = answer.texts("main a").len() > 0 && answer.body.contains(&format!("{act}\""));
+                    let shown =
+                        !answer.texts("main a").is_empty() && answer.body.contains(&format!("{act}\""));
                     assert!(
                         !shown && !answer.body.contains(&format!("{act}?")),
                         "{role} sees {act} on {page}"

@@ -203,7 +203,7 @@ async fn save(
             SaveOutcome::Conflict => conflict = true,
             SaveOutcome::Refused(problem) => errors.add("", problem),
             SaveOutcome::NotFrom(EventState::Cancelled) => {
-                errors.add("", "The event is cancelled: restore it first.")
+                errors.add("", "The event is cancelled: restore it first.");
             }
             SaveOutcome::NotFrom(_) => errors.add("", "The event is over: nothing can be changed."),
         }
