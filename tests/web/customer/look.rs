@@ -336,7 +336,6 @@ async fn the_pages_of_bookings_and_of_what_ended_around_them() {
     browser.sees("This booking was cancelled").await;
     look.shown("booking-cancelled").await;
 
-
     let closed = Booth::with(two_hours(), 1).await;
     let ann = closed.world.waiting("Ann", 1).await;
     closed.world.settle().await;
