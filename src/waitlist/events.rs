@@ -379,5 +379,5 @@ async fn clamp_deadlines(event: &mut LockedEvent, actor: Actor) -> Result<usize,
     if !over.is_empty() {
         super::lists::revoke(event, over, actor, Reason::StartMoved, Some(Occasion::Revoked)).await?;
     }
-    Ok(moves.len())
+    Ok(changes.len())
 }
