@@ -214,6 +214,7 @@ impl<'a> Cursor<'a> {
     /// The next row that is not an empty line.
     fn row(&mut self, separator: u8) -> Option<Row<'a>> {
         loop {
+            while self.line_end() {}
             self.peek()?;
             let row = self.row_or_empty_line(separator);
             if row.width > 1 || row.values.iter().any(|value| !value.trim().is_empty()) {

@@ -127,9 +127,11 @@ fn choices(reading: &Reading) -> Vec<Choice> {
 fn hint(field: Field) -> &'static str {
     match field {
         Field::Name | Field::Email => "Needed.",
-        Field::Joined => "Decides the order. Without it, the order of the file does.",
+        Field::Joined => "Without it, the order of the file counts.",
         Field::Party => "Without it, one place each.",
         Field::Status => "Without it, everybody waits.",
-        Field::Phone | Field::Priority | Field::Language => "",
+        Field::Phone => "For staff to call.",
+        Field::Priority => "Kept with the entry.",
+        Field::Language => "For messages.",
     }
 }

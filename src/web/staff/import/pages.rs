@@ -117,6 +117,10 @@ impl PreviewPage {
         )
     }
 
+    fn people(&self, plan: &Plan) -> String {
+        count(plan.people.len(), "person")
+    }
+
     fn behind(&self) -> String {
         match self.listed {
             0 => "The list is empty: they would be its first.".to_owned(),
