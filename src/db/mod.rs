@@ -17,6 +17,7 @@ pub mod bench;
 pub mod bookings;
 pub mod check;
 pub mod contacts;
+pub mod counts;
 pub mod demonstration;
 pub mod entries;
 pub mod events;

@@ -9,6 +9,7 @@ mod customer;
 mod foundation;
 mod import;
 mod mail;
+mod probe;
 mod script;
 mod staff_offers;
 mod staff_queue;

@@ -17,7 +17,7 @@ use super::frame::{EventFrame, Tab, back_query, people};
 use super::next::Line;
 use super::offer_acts::OfferAct;
 use super::words;
-use crate::db::entries::EntryCounts;
+use crate::db::counts::EntryCounts;
 use crate::db::pages_queue::{QueueFilter, QueueRow, QueueView, Turn};
 use crate::db::pages_staff::HinderedCounts;
 use crate::domain::entry::{EntryState, Hindrance, OrderKey};
