@@ -155,16 +155,24 @@ impl Browser {
              [@id = //label[starts-with(normalize-space(.), {label})]/@for or @name = {label} \
              or ancestor::label[starts-with(normalize-space(.), {label})]]"
         );
-        let field = match self.wait().at_most(PATIENCE).for_element(Locator::XPath(&field)).await {
-            Ok(field) => field,
-            Err(error) => panic!("no field {label} ({error}) on {}", self.describe().await),
-        };
-        if field.tag_name().await.is_ok_and(|name| name == "select") {
-            field.select_by_label(value).await.unwrap_or_else(|error| panic!("choose {value}: {error}"));
-        } else {
-            field.clear().await.unwrap_or_else(|error| panic!("clear {label}: {error}"));
-            field.send_keys(value).await.unwrap_or_else(|error| panic!("fill {label}: {error}"));
+        // A page that is just being left takes its fields along: then the same field of the next one is meant.
+        for _ in 0..50 {
+            match self.try_fill(&field, value).await {
+                Err(error) if error.to_string().contains("stale element") => tokio::task::yield_now().await,
+                Err(error) => panic!("fill {label} ({error}) on {}", self.describe().await),
+                Ok(()) => return,
+            }
         }
+        panic!("{label} never stays on {}", self.describe().await);
+    }
+
+    async fn try_fill(&self, field: &str, value: &str) -> Result<(), fantoccini::error::CmdError> {
+        let field = self.wait().at_most(PATIENCE).for_element(Locator::XPath(field)).await?;
+        if field.tag_name().await? == "select" {
+            return field.select_by_label(value).await;
+        }
+        field.clear().await?;
+        field.send_keys(value).await
     }
 
     /// Presses the button, or follows the link, whose words these are.
