@@ -4,6 +4,8 @@
 //! sets ("everybody before this key who wants more than two"), so that the record of a pass over a long list
 //! is as small as that of a short one.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
 use super::entry::OrderKey;
@@ -171,3 +173,56 @@ fn skips(chosen: &[Chosen], places: &[OpenPlace], left_before_last: usize, fit: 
         .map(|reason| Skip { before, reason })
         .collect()
 }
+
+impl Allocation {
+    /// Whether the answer might be another if more of the line were read. The reading stops, per size of party
+    /// under [`Fit::Fill`], after as many as could ever be chosen if all may have the places, times `depth`; but
+    /// many who declined these places can hide the one behind them.
+    #[must_use]
+    pub fn is_cut_short(
+        &self,
+        places: usize,
+        read: &[Candidate],
+        fit: Fit,
+        room: usize,
+        depth: usize,
+    ) -> bool {
+        // How many were chosen up to a key, and how many places were left then.
+        let at = |key: OrderKey| {
+            let chosen = &self.chosen[..self.chosen.partition_point(|chosen| chosen.candidate.key <= key)];
+            (chosen.len(), places - chosen.iter().map(|chosen| chosen.places.len()).sum::<usize>())
+        };
+        // A list that was cut matters only if whoever came next in it could still have been chosen.
+        let goes_on = |last: OrderKey, size: usize| {
+            let (chosen, left) = at(last);
+            chosen < room && left >= size
+        };
+        let wants = |candidate: &Candidate| usize::try_from(candidate.party).unwrap_or(usize::MAX);
+        let most = room.saturating_mul(depth);
+        match fit {
+            Fit::Strict => {
+                let cut = read.len() > places.saturating_mul(depth).min(most);
+                let somebody_waits = |candidate: &Candidate| at(candidate.key).1 < wants(candidate);
+                let is_chosen = |candidate: &Candidate| {
+                    self.chosen.binary_search_by_key(&candidate.key, |chosen| chosen.candidate.key).is_ok()
+                };
+                cut && read.last().is_some_and(|last| goes_on(last.key, 1))
+                    && !read.iter().any(|candidate| !is_chosen(candidate) && somebody_waits(candidate))
+            }
+            Fit::Fill => {
+                let mut sizes: BTreeMap<usize, (usize, OrderKey)> = BTreeMap::new();
+                for candidate in read.iter().filter(|candidate| wants(candidate) <= places) {
+                    let (count, last) = sizes.entry(wants(candidate)).or_insert((0, candidate.key));
+                    (*count, *last) = (*count + 1, candidate.key);
+                }
+                sizes.into_iter().any(|(size, (count, last))| {
+                    let cut = count >= most.min(places.saturating_mul(depth) / size.max(1) + 1);
+                    cut && goes_on(last, size)
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties;

@@ -389,6 +389,9 @@ pub fn verify<'a>(
 }
 
 #[cfg(test)]
+mod properties;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -137,3 +137,6 @@ impl Offer {
         }
     }
 }
+
+#[cfg(test)]
+mod properties;

@@ -160,3 +160,6 @@ impl Policy {
         starts_at.map_or(deadline, |start| deadline.min(start))
     }
 }
+
+#[cfg(test)]
+mod properties;

@@ -104,26 +104,35 @@ async fn choose(
 ) -> Result<(Vec<Entry>, Allocation), DbError> {
     let open: Vec<OpenPlace> =
         places.iter().map(|place| OpenPlace { id: place.id, opened_at: place.opened_at }).collect();
-    let entries = match places.iter().map(|place| place.opened_at).max() {
-        Some(youngest) => {
-            let count = i64::try_from(open.len()).unwrap_or(i64::MAX);
-            // Even with no room the head is read, so that the outcome says whether anybody waits.
-            let room = i64::try_from(room.max(1)).unwrap_or(i64::MAX);
-            event.candidates(policy.fit, count, room, youngest).await?
-        }
-        None => vec![],
+    let Some(youngest) = places.iter().map(|place| place.opened_at).max() else {
+        return Ok((vec![], allocation::allocate(&open, &[], policy.fit, room)));
     };
-    let candidates: Vec<Candidate> = entries
-        .iter()
-        .map(|entry| Candidate {
-            entry: entry.id,
-            person: entry.person,
-            key: entry.key,
-            party: entry.party,
-            declined_at: entry.declined_at,
-        })
-        .collect();
-    Ok((entries, allocation::allocate(&open, &candidates, policy.fit, room)))
+    let count = i64::try_from(open.len()).unwrap_or(i64::MAX);
+    // Even with no room the head is read, so that the outcome says whether anybody waits.
+    let most = i64::try_from(room.max(1)).unwrap_or(i64::MAX);
+    let (mut depth, mut read) = (1_i64, 0);
+    loop {
+        let (count, most) = (count.saturating_mul(depth), most.saturating_mul(depth));
+        let entries = event.candidates(policy.fit, count, most, youngest).await?;
+        let candidates: Vec<Candidate> = entries
+            .iter()
+            .map(|entry| Candidate {
+                entry: entry.id,
+                person: entry.person,
+                key: entry.key,
+                party: entry.party,
+                declined_at: entry.declined_at,
+            })
+            .collect();
+        let allocation = allocation::allocate(&open, &candidates, policy.fit, room);
+        let reach = usize::try_from(depth).unwrap_or(usize::MAX);
+        let longer = allocation.is_cut_short(open.len(), &candidates, policy.fit, room, reach);
+        if !longer || entries.len() == read {
+            return Ok((entries, allocation));
+        }
+        // Many who declined these places can hide the one behind them: look eight times as far.
+        (read, depth) = (entries.len(), depth.saturating_mul(8));
+    }
 }
 
 async fn offer(

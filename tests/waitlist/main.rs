@@ -9,6 +9,7 @@ mod cases;
 mod check;
 mod faults;
 mod import;
+mod locked_event;
 mod mail;
 mod main_job;
 mod proxy;
