@@ -30,10 +30,10 @@ async fn four_workers_send_forty_messages_once_each() {
 
 #[tokio::test]
 async fn a_worker_stopped_past_its_lease_changes_nothing_when_it_goes_on() {
-    let office = Office::with(|url| url, Duration::from_secs(2)).await;
+    let office = Office::open().await;
     let (_, message) = office.told("Ann").await;
     office.server.behave(Manner::HangAtData);
-    let mut late = office.mailer();
+    let mut late = office.impatient(Duration::from_secs(5));
     let late = tokio::spawn(async move { late.tick().await });
     office.server.misbehaved(1).await;
     // As if the process had been stopped: a minute passes, and another takes the message over.
