@@ -1,7 +1,7 @@
 //! `fairlist psql`: the database's own shell.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
@@ -9,6 +9,41 @@ use url::Url;
 use super::{Database, Failure};
 use crate::config::Common;
 use crate::db::postgres;
+
+/// Runs psql on the database; its exit code is ours.
+pub(super) async fn psql(common: &Common, arguments: Vec<OsString>) -> Result<ExitCode, Failure> {
+    let database = Database::attach(common).await?;
+    let status = run(common, &database, arguments).await;
+    database.stop().await?;
+    Ok(status?.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+async fn run(common: &Common, database: &Database, arguments: Vec<OsString>) -> Result<ExitStatus, Failure> {
+    // After attaching: it may have come with the server that had to be downloaded.
+    let program = postgres::client(&common.private_server(), "psql")?;
+    let url = match (&common.database_url, &database.server) {
+        (Some(named), _) => named.0.clone(),
+        (None, Some(server)) => server.url(),
+        (None, None) => return Err(Failure::Stopped),
+    };
+    let (url, password) = without_password(&url);
+    let mut command = tokio::process::Command::new(&program);
+    if let Some(password) = password {
+        command.env("PGPASSWORD", password);
+    }
+    let failed = |source| Failure::Program { program: program.display().to_string(), source };
+    // Ctrl-C in psql ends a query, not psql; it reaches us too, and must not end us before psql.
+    let _interrupts = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::Signals)?;
+    let mut psql = command.arg(url).args(arguments).spawn().map_err(failed)?;
+    tokio::select! {
+        status = psql.wait() => status.map_err(failed),
+        _ = terminate.recv() => {
+            psql.kill().await.map_err(failed)?;
+            Err(Failure::Stopped)
+        }
+    }
+}
 
 /// Takes the password out of a URL: every user of a machine can read the arguments of a program, but not its
 /// environment.
@@ -23,33 +58,6 @@ fn without_password(url: &str) -> (String, Option<String>) {
         Ok(()) => (parsed.into(), password),
         Err(()) => (url.to_owned(), None),
     }
-}
-
-/// Runs psql on the database; its exit code is ours.
-pub(super) async fn psql(common: &Common, arguments: Vec<OsString>) -> Result<ExitCode, Failure> {
-    let program = postgres::client(&common.private_server(), "psql")?;
-    let database = Database::attach(common).await?;
-    let url = match (&common.database_url, &database.server) {
-        (Some(named), _) => named.0.clone(),
-        (None, Some(server)) => server.url(),
-        (None, None) => return Err(Failure::Stopped),
-    };
-    // Ctrl-C in psql ends a query, not psql; it reaches us too, and must not end us before psql.
-    let interrupts = signal(SignalKind::interrupt()).map_err(Failure::Signals)?;
-    let (url, password) = without_password(&url);
-    let mut command = tokio::process::Command::new(&program);
-    if let Some(password) = password {
-        command.env("PGPASSWORD", password);
-    }
-    let status = command
-        .arg(url)
-        .args(arguments)
-        .status()
-        .await
-        .map_err(|source| Failure::Program { program: program.display().to_string(), source });
-    drop(interrupts);
-    database.stop().await?;
-    Ok(status?.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 #[cfg(test)]

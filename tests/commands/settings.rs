@@ -121,3 +121,15 @@ async fn the_help_shows_every_setting_with_its_variable() {
         assert!(help.contains(setting), "{setting} is missing in {help}");
     }
 }
+
+#[tokio::test]
+async fn the_readme_lists_every_setting() {
+    let readme = include_str!("../../README.md");
+    for command in ["serve", "demo"] {
+        let help = run(fairlist(&[command, "--help"])).await.succeeded();
+        let variables = help.lines().filter_map(|line| line.trim().strip_prefix("[env: "));
+        for variable in variables.filter_map(|rest| rest.split([']', '=']).next()) {
+            assert!(readme.contains(&format!("`{variable}`")), "{variable} of `{command}` is not in the README");
+        }
+    }
+}
