@@ -44,7 +44,11 @@ impl Office {
     /// Runs the program until it dies at that point.
     async fn dies_at(&self, point: &str) {
         let status = Running::start(self.program(Some(point))).ended().await;
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGKILL as i32), "{point}");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(Signal::SIGKILL as i32),
+            "{point}"
+        );
     }
 
     async fn serve(&self) -> Running {

@@ -5,6 +5,7 @@
 mod harness;
 
 mod check;
+mod kills;
 mod migrations;
 mod private_server;
 mod program;
