@@ -89,8 +89,8 @@ impl From<sqlx::Error> for DbError {
             sqlx::Error::Database(database) => match database.code().as_deref() {
                 // serialization_failure, deadlock_detected, lock_not_available
                 Some("40001" | "40P01" | "55P03") => Self::Busy(error),
-                // admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, idle_in_transaction, and
-                // query_canceled: our own time limit
+                // query_canceled by its timeout (also when it waited behind others for a lock), admin_shutdown,
+                // crash_shutdown, cannot_connect_now, too_many_connections, idle_in_transaction
                 Some("57014" | "57P01" | "57P02" | "57P03" | "53300" | "25P03") => Self::Unavailable(error),
                 Some(code) if code.starts_with("23") => database
                     .constraint()

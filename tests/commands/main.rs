@@ -6,6 +6,7 @@ mod harness;
 
 mod check;
 mod import;
+mod kills;
 mod migrations;
 mod private_server;
 mod program;

@@ -129,7 +129,10 @@ async fn the_readme_lists_every_setting() {
         let help = run(fairlist(&[command, "--help"])).await.succeeded();
         let variables = help.lines().filter_map(|line| line.trim().strip_prefix("[env: "));
         for variable in variables.filter_map(|rest| rest.split([']', '=']).next()) {
-            assert!(readme.contains(&format!("`{variable}`")), "{variable} of `{command}` is not in the README");
+            assert!(
+                readme.contains(&format!("`{variable}`")),
+                "{variable} of `{command}` is not in the README"
+            );
         }
     }
 }

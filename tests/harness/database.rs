@@ -1,19 +1,24 @@
 //! A database for each test: a clone of a template that holds the migrations, checked and dropped at the end.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::str::FromStr as _;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use fairlist::clock::Clock;
 use fairlist::db::check::CheckSettings;
-use fairlist::db::{Db, PoolSizes};
+use fairlist::db::{Db, PoolSizes, migrate, postgres};
 use fairlist::domain::secret::Secret;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// The schema, version by version.
+pub static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// Held while the template is made, so that test binaries that start together make it once.
 const TEMPLATE_LOCK: i64 = 0x_6661_6972;
@@ -22,43 +27,64 @@ const TEMPLATE_LOCK: i64 = 0x_6661_6972;
 ///
 /// Dropping it runs the invariants over what the test left behind, and then drops the database.
 pub struct TestDatabase {
-    name: String,
+    options: PgConnectOptions,
     db: Db,
     clock: Clock,
     sql: PgPool,
     invariants: bool,
+    server: Option<OwnServer>,
 }
 
 impl TestDatabase {
     /// Decides by the database's clock.
     pub async fn new() -> Self {
-        Self::with_clock(Clock::database()).await
+        Self::clone_of(template().await, Clock::database()).await
     }
 
     /// Decides by a clock that stands still at `start` until the test moves it.
     pub async fn at(start: &str) -> Self {
-        let start: DateTime<Utc> = start.parse().expect("an instant such as 2027-03-01T10:00:00Z");
-        Self::with_clock(Clock::scripted(start)).await
+        Self::clone_of(template().await, scripted(start)).await
     }
 
-    async fn with_clock(clock: Clock) -> Self {
-        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+    /// Without any table.
+    pub async fn empty(start: &str) -> Self {
+        Self::clone_of("template0", scripted(start)).await
+    }
+
+    /// On a Postgres of its own, which keeps its promises (fsync on), and which the test may kill: like the
+    /// program's, it is started again by itself.
+    pub async fn on_own_server() -> Self {
+        let server = OwnServer::start().await;
+        let options = server.server.as_ref().expect("started").options();
+        migrate::migrate(&options).await.expect("the migrations apply");
+        Self::connect(options, Clock::database(), Some(server))
+    }
+
+    async fn clone_of(template: &str, clock: Clock) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let template = TEMPLATE.get_or_init(make_template).await;
         let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut admin = PgConnection::connect_with(&server()).await.expect("connect to the test server");
         // A process id comes round again on a server that is kept for long.
         run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
         run(&mut admin, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
         admin.close().await.expect("close");
-        let options = server().database(&name);
+        Self::connect(server().database(&name), clock, None)
+    }
+
+    fn connect(options: PgConnectOptions, clock: Clock, server: Option<OwnServer>) -> Self {
         Self {
             db: Db::new(&options, PoolSizes::default(), clock.clone()),
-            sql: PgPoolOptions::new().max_connections(4).connect_lazy_with(options),
-            name,
+            sql: PgPoolOptions::new().max_connections(4).connect_lazy_with(options.clone()),
+            options,
             clock,
             invariants: true,
+            server,
         }
+    }
+
+    /// The process of its own server.
+    pub fn postmaster(&self) -> Pid {
+        self.server.as_ref().and_then(OwnServer::postmaster).expect("its own server runs")
     }
 
     /// The database as the program sees it.
@@ -78,13 +104,14 @@ impl TestDatabase {
 
     /// Where it is, for a `Db` with other pools or through a proxy.
     pub fn options(&self) -> PgConnectOptions {
-        server().database(&self.name)
+        self.options.clone()
     }
 
     /// Where it is, for a program started by the test.
     pub fn url(&self) -> String {
-        let options = self.options();
-        format!("postgres://postgres@{}:{}/{}", options.get_host(), options.get_port(), self.name)
+        let options = &self.options;
+        let name = options.get_database().expect("a name");
+        format!("postgres://postgres@{}:{}/{name}", options.get_host(), options.get_port())
     }
 
     /// The test breaks an invariant to see that it is found: do not look for it again at the end.
@@ -95,8 +122,8 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        let name = self.name.clone();
         let options = self.options();
+        let shared = self.server.is_none();
         let clock = self.clock.clone();
         let look = self.invariants && !std::thread::panicking();
         // A runtime of its own: the test's may be single-threaded, and is busy with this call.
@@ -105,9 +132,11 @@ impl Drop for TestDatabase {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
             runtime.block_on(async {
                 let broken = if look { broken_invariants(&options, clock).await } else { Vec::new() };
-                let mut admin =
-                    PgConnection::connect_with(&server()).await.expect("connect to the test server");
-                run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+                if let Some(name) = options.get_database().filter(|_| shared) {
+                    let admin = PgConnection::connect_with(&server()).await;
+                    let mut admin = admin.expect("connect to the test server");
+                    run(&mut admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
+                }
                 broken
             })
         });
@@ -115,6 +144,44 @@ impl Drop for TestDatabase {
         if !std::thread::panicking() {
             let broken = broken.expect("the invariants could be read and the database dropped");
             assert!(broken.is_empty(), "after the test, invariants are broken:\n{}", broken.join("\n"));
+        }
+    }
+}
+
+/// A private Postgres like the program's, in a directory of its own.
+struct OwnServer {
+    server: Option<postgres::Server>,
+    directory: TempDir,
+}
+
+impl OwnServer {
+    async fn start() -> Self {
+        // Where the server runs as another user, that user passes through.
+        let directory = tempfile::Builder::new()
+            .prefix("fairlist-test-")
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a directory");
+        let settings = postgres::Settings { data: directory.path().join("data"), binaries: None };
+        let server = postgres::Server::serve(&settings).await.expect("Postgres starts");
+        Self { server: Some(server), directory }
+    }
+
+    fn postmaster(&self) -> Option<Pid> {
+        let text =
+            std::fs::read_to_string(self.directory.path().join("data/postgres/postmaster.pid")).ok()?;
+        text.lines().next()?.parse().ok().map(Pid::from_raw)
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        let postmaster = self.postmaster();
+        // Asks it to stop; the directory can go when it has.
+        drop(self.server.take());
+        let patience = Instant::now() + Duration::from_secs(10);
+        while postmaster.is_some_and(|pid| kill(pid, None).is_ok()) && Instant::now() < patience {
+            std::thread::yield_now();
         }
     }
 }
@@ -134,9 +201,13 @@ async fn broken_invariants(options: &PgConnectOptions, clock: Clock) -> Vec<Stri
         .collect()
 }
 
+/// The secret of every test's installation, as its setting says it.
+pub const SECRET: &str = "\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\
+                          \u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}\u{7}";
+
 /// The secret of every test's installation.
 pub fn secret() -> Secret {
-    Secret::new(vec![7; 32]).expect("long enough")
+    Secret::new(SECRET.into()).expect("long enough")
 }
 
 /// The server that `tests/run` started, or one that the developer keeps.
@@ -146,6 +217,15 @@ fn server() -> PgConnectOptions {
          or set FAIRLIST_TEST_POSTGRES to the URL of a superuser on a server of your own",
     );
     PgConnectOptions::from_str(&url).expect("FAIRLIST_TEST_POSTGRES is a URL").ssl_mode(PgSslMode::Disable)
+}
+
+fn scripted(start: &str) -> Clock {
+    Clock::scripted(start.parse().expect("an instant such as 2027-03-01T10:00:00Z"))
+}
+
+async fn template() -> &'static str {
+    static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+    TEMPLATE.get_or_init(make_template).await
 }
 
 /// Makes the template unless a binary before this one has. Its name says which migrations it holds, so that a

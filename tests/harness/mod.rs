@@ -5,6 +5,7 @@
 pub mod browser;
 pub mod database;
 pub mod desk;
+pub mod patience;
 pub mod proxy;
 pub mod race;
 pub mod sample;

@@ -61,6 +61,8 @@ struct Rules {
     swallow: [bool; 2],
     /// Bytes that may still pass before every connection is cut.
     budget: [Option<u64>; 2],
+    /// Notifications do not come through.
+    deaf: bool,
     /// New connections are cut at once.
     refuse: bool,
     /// Changes when every connection is to be cut.
@@ -73,6 +75,8 @@ struct Rules {
 struct Seen {
     connections: u64,
     bytes: [u64; 2],
+    /// That came through, and that were swallowed.
+    notifications: [u64; 2],
     statements: Vec<String>,
     /// The statement to hold, and where.
     hold: Option<(Which, Point)>,
@@ -176,6 +180,16 @@ impl TcpProxy {
     /// Whether new connections are cut at once.
     pub fn refuse(&self, refuse: bool) {
         self.rule(|rules| rules.refuse = refuse);
+    }
+
+    /// Whether notifications are swallowed; all else passes.
+    pub fn deafen(&self, deaf: bool) {
+        self.rule(|rules| rules.deaf = deaf);
+    }
+
+    /// Notifications that were swallowed so far.
+    pub fn swallowed_notifications(&self) -> u64 {
+        self.shared.seen().notifications[1]
     }
 
     /// Connections so far.
@@ -334,6 +348,7 @@ async fn pump_down(
 ) -> Option<()> {
     let mut buffer = vec![0; 16 * 1024];
     let mut greeting = shared.postgres.then(Vec::new);
+    let mut partial = Vec::new();
     loop {
         let n = from.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
         if let Some(bytes) = &mut greeting {
@@ -352,8 +367,43 @@ async fn pump_down(
             let backend = answer.borrow().backend;
             stop(Held { statement, backend }, shared).await?;
         }
-        pass(&buffer[..n], &mut to, Way::Down, shared).await?;
+        if shared.postgres {
+            let heard = without_notifications(&mut partial, &buffer[..n], shared);
+            pass(&heard, &mut to, Way::Down, shared).await?;
+        } else {
+            pass(&buffer[..n], &mut to, Way::Down, shared).await?;
+        }
     }
+}
+
+/// The whole messages among what came, less notifications when nobody is to hear them; the rest is kept.
+fn without_notifications(partial: &mut Vec<u8>, bytes: &[u8], shared: &Shared) -> Vec<u8> {
+    let deaf = shared.rules.borrow().deaf;
+    partial.extend_from_slice(bytes);
+    let mut passed = Vec::with_capacity(partial.len());
+    let mut rest = partial.as_slice();
+    loop {
+        // The answer to a request for TLS has no length.
+        let length = if rest.first() == Some(&b'N') && rest.len() == 1 {
+            1
+        } else if let Some(length) = rest.get(1..5) {
+            u32::from_be_bytes(length.try_into().expect("four bytes")) as usize + 1
+        } else {
+            break;
+        };
+        let Some(message) = rest.get(..length) else { break };
+        let notification = message[0] == b'A';
+        if notification {
+            shared.seen().notifications[usize::from(deaf)] += 1;
+        }
+        let heard = !notification || !deaf;
+        if heard {
+            passed.extend_from_slice(message);
+        }
+        rest = &rest[length..];
+    }
+    *partial = rest.to_vec();
+    passed
 }
 
 /// Passes bytes on by the rules; `None` when the connection is to end.

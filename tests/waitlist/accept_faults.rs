@@ -12,6 +12,7 @@ use fairlist::waitlist::answer::{Accept, AcceptOutcome};
 use sqlx::postgres::PgConnectOptions;
 
 use crate::harness::database::TestDatabase;
+use crate::harness::patience::until;
 use crate::harness::proxy::{Point, TcpProxy};
 use crate::harness::world::{World, two_hours};
 
@@ -100,23 +101,17 @@ impl Stage {
 
     /// None of our backends stays inside a transaction, once it has heard that its client went away.
     async fn nothing_is_open(&self) {
-        let open = async {
-            loop {
-                let open: i64 = sqlx::query_scalar(
-                    "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE '%in transaction%'",
-                )
-                .fetch_one(self.world.database.sql())
-                .await
-                .unwrap();
-                if open == 0 {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(3), open)
+        until("no backend is idle in transaction", Duration::from_secs(5), async || {
+            let open: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE '%in transaction%'",
+            )
+            .fetch_one(self.world.database.sql())
             .await
-            .expect("no backend stays idle in transaction");
+            .unwrap();
+            open == 0
+        })
+        .await;
     }
 }
 

@@ -124,7 +124,7 @@ async fn frozen_records(world: &World) -> i64 {
         .expect("the audit")
 }
 
-/// serialization_failure, deadlock_detected, lock_not_available: the whole transaction runs again, and what it did
+/// `serialization_failure`, `deadlock_detected`, `lock_not_available`: the whole transaction runs again, and what it did
 /// is there once.
 #[tokio::test]
 async fn a_transaction_that_postgres_asks_to_be_run_again_is() {

@@ -1,0 +1,223 @@
+//! The real program, killed at the worst moments: what was committed is told, once, and nothing is lost.
+
+use std::time::{Duration, Instant};
+
+use fairlist::domain::audit::Actor;
+use fairlist::domain::entry::Entry;
+use fairlist::domain::offer::Offer;
+use fairlist::waitlist::answer::{Accept, AcceptOutcome};
+use nix::sys::signal::Signal;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::harness::database::{SECRET, TestDatabase};
+use crate::harness::patience::until;
+use crate::harness::smtp::SmtpServer;
+use crate::harness::world::{World, two_hours};
+use crate::program::{Running, fairlist};
+
+/// A box office, its database and its mail server; the program comes and goes.
+struct Office {
+    world: World,
+    server: SmtpServer,
+}
+
+impl Office {
+    async fn open() -> Self {
+        let world = World::on(TestDatabase::new().await, two_hours(), 0).await;
+        Self { world, server: SmtpServer::start().await }
+    }
+
+    fn program(&self, kill_at: Option<&str>) -> Command {
+        let mut command = fairlist(&["serve", "--listen", "127.0.0.1:0"]);
+        command
+            .env("DATABASE_URL", self.world.database.url())
+            .env("FAIRLIST_SECRET", SECRET)
+            .env("FAIRLIST_SMTP_URL", format!("smtp://{}", self.server.address()))
+            .env("FAIRLIST_MAIL_FROM", "tickets@example.org");
+        if let Some(point) = kill_at {
+            command.env("FAIRLIST_KILL_AT", point);
+        }
+        command
+    }
+
+    /// Runs the program until it dies at that point.
+    async fn dies_at(&self, point: &str) {
+        let status = Running::start(self.program(Some(point))).ended().await;
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(Signal::SIGKILL as i32),
+            "{point}"
+        );
+    }
+
+    async fn serve(&self) -> Running {
+        let mut program = Running::start(self.program(None));
+        program.says("Fairlist is at").await;
+        program
+    }
+
+    /// The lease of whoever died is over.
+    async fn leases_end(&self) {
+        for statement in [
+            "UPDATE messages SET leased_until = clock_timestamp() WHERE state = 'sending'",
+            "UPDATE pass_requests SET leased_until = clock_timestamp() WHERE leased_until IS NOT NULL",
+        ] {
+            sqlx::query(statement).execute(self.world.database.sql()).await.unwrap();
+        }
+    }
+
+    /// Waits until nothing is to be sent.
+    async fn all_told(&self) {
+        until("every message is sent", Duration::from_secs(60), async || {
+            let open: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM messages WHERE state IN ('queued', 'sending')")
+                    .fetch_one(self.world.database.sql())
+                    .await
+                    .unwrap();
+            open == 0
+        })
+        .await;
+    }
+
+    /// One in line, and a place that no pass has given yet.
+    async fn a_place_for(&self, who: &str) -> Entry {
+        let entry = self.world.waiting(who, 1).await;
+        self.world.add_places(1).await;
+        entry
+    }
+
+    async fn offer(&self, entry: &Entry) -> Offer {
+        self.world.live_offer(entry.id).await
+    }
+
+    /// Message-IDs of the mails that offer something, in order.
+    fn offers_sent(&self) -> Vec<String> {
+        let mails = self.server.mails();
+        mails
+            .iter()
+            .filter(|mail| mail.text().contains("/o/"))
+            .map(|mail| mail.header("message-id"))
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn killed_after_the_offer_is_committed_and_before_the_mail() {
+    let office = Office::open().await;
+    let entry = office.a_place_for("Ann").await;
+    // The pass's own commit is the first that the program makes under an event's lock.
+    office.dies_at("commit.after").await;
+    let offer = office.offer(&entry).await;
+    assert!(office.offers_sent().is_empty(), "nobody was told");
+
+    office.leases_end().await;
+    let program = office.serve().await;
+    office.all_told().await;
+    assert_eq!(office.offers_sent().len(), 1, "told once");
+    assert_eq!(office.offer(&entry).await.expires_at, offer.expires_at, "the deadline is the one promised");
+    program.stop().await;
+}
+
+#[tokio::test]
+async fn killed_before_the_commit_nothing_has_happened() {
+    let office = Office::open().await;
+    let entry = office.a_place_for("Ann").await;
+    office.dies_at("commit.before").await;
+    assert!(office.world.offer(entry.id).await.is_none());
+
+    office.leases_end().await;
+    let program = office.serve().await;
+    office.all_told().await;
+    while office.offers_sent().is_empty() {
+        office.server.next_mail().await;
+    }
+    assert_eq!(office.offers_sent().len(), 1);
+    program.stop().await;
+}
+
+#[tokio::test]
+async fn killed_between_claim_and_send_it_is_sent_after_the_lease() {
+    let office = Office::open().await;
+    office.a_place_for("Ann").await;
+    office.world.settle().await;
+    office.dies_at("message.claimed").await;
+    assert!(office.server.mails().is_empty());
+
+    office.leases_end().await;
+    let program = office.serve().await;
+    office.all_told().await;
+    assert_eq!(office.offers_sent().len(), 1);
+    program.stop().await;
+}
+
+/// bcgov/entity#20354, svsticky/constipated-koala#910: a notice arrived twice, and nobody could tell.
+#[tokio::test]
+async fn killed_after_the_server_said_yes_a_duplicate_is_recognisable() {
+    let office = Office::open().await;
+    office.a_place_for("Ann").await;
+    office.world.settle().await;
+    office.dies_at("message.sent").await;
+    let before = office.server.mails().len();
+    assert!(before > 0, "it was handed over");
+
+    office.leases_end().await;
+    let program = office.serve().await;
+    office.all_told().await;
+    let sent = office.offers_sent();
+    assert!((1..=2).contains(&sent.len()), "at most one duplicate: {sent:?}");
+    assert!(sent.iter().all(|id| *id == sent[0]), "under the same Message-ID: {sent:?}");
+    program.stop().await;
+}
+
+#[tokio::test]
+async fn told_to_stop_under_load_it_finishes_what_it_began() {
+    let office = Office::open().await;
+    let mut guests = Vec::new();
+    for n in 0..20 {
+        guests.push(office.world.waiting(&format!("Guest{n}"), 1).await);
+    }
+    let program = office.serve().await;
+    office.world.add_places(20).await;
+
+    // Customers accept while it is told to stop in the middle of its mails.
+    let mut accepting = JoinSet::new();
+    for guest in guests.clone() {
+        let (waitlist, event) = (office.world.waitlist.clone(), office.world.event);
+        accepting.spawn(async move {
+            // Not `until`: what its closure borrows cannot be shown to be `Send`.
+            let mut looks = tokio::time::interval(Duration::from_millis(20));
+            let offer = loop {
+                looks.tick().await;
+                if let Some(offer) = waitlist.db().offers_of_entry(event, guest.id).await.unwrap().pop() {
+                    break offer;
+                }
+            };
+            let accept = Accept { offer: offer.id, person: guest.person, actor: Actor::Person(guest.person) };
+            waitlist.accept(event, &[accept]).await.unwrap().remove(0)
+        });
+    }
+    office.server.next_mail().await;
+    let since = Instant::now();
+    program.stop().await;
+    assert!(since.elapsed() < Duration::from_secs(20), "in time: {:?}", since.elapsed());
+    for outcome in accepting.join_all().await {
+        assert!(matches!(outcome, AcceptOutcome::Accepted { .. }), "{outcome:?}");
+    }
+    let charged: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM messages WHERE state = 'sending' OR (state = 'queued' AND attempts > 0)",
+    )
+    .fetch_one(office.world.database.sql())
+    .await
+    .unwrap();
+    assert_eq!(charged, 0, "no lease is left, no attempt is charged");
+
+    let program = office.serve().await;
+    office.all_told().await;
+    program.stop().await;
+    let mut ids: Vec<String> = office.server.mails().iter().map(|mail| mail.header("message-id")).collect();
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "every mail once");
+}

@@ -1,0 +1,91 @@
+//! Every migration is applied to a database that holds something: rows as the version before it kept them.
+//!
+//! `tests/data/samples/0001.sql` holds rows of every table of version 1, and so on: made once, when the version is
+//! the newest, by `INSTA_UPDATE=always tests/run the_newest_sample`, and never changed after it was released.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use fairlist::db::postgres;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+
+use crate::harness::database::{MIGRATIONS, TestDatabase};
+use crate::harness::sample;
+
+fn sample_of(version: i64) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/samples/{version:04}.sql"))
+}
+
+#[tokio::test]
+async fn every_migration_keeps_what_is_there() {
+    let database = TestDatabase::empty(sample::NOW).await;
+    for migration in MIGRATIONS.iter() {
+        let mut connection = PgConnection::connect_with(&database.options()).await.unwrap();
+        let applied = connection.execute(migration.sql.clone()).await;
+        applied
+            .unwrap_or_else(|error| panic!("migration {} on the rows before it: {error}", migration.version));
+        let path = sample_of(migration.version);
+        let rows =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        // As a backup is restored: counted already, and in any order.
+        connection.execute("SET session_replication_role = replica").await.unwrap();
+        let loaded = connection.execute(AssertSqlSafe(rows)).await;
+        loaded.unwrap_or_else(|error| panic!("the sample of {}: {error}", migration.version));
+        connection.close().await.unwrap();
+    }
+    assert_eq!(empty_tables(&database).await, [""; 0], "every table has a row in some sample");
+    // That what was there is as sound as before is looked at when the database is dropped.
+}
+
+/// The sample of the newest version is what the small sound database of these tests looks like; writes it when
+/// snapshots are being written.
+#[tokio::test]
+async fn the_newest_sample_is_there() {
+    let newest = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap();
+    let path = sample_of(newest);
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        let database = TestDatabase::at(sample::NOW).await;
+        sample::write(&database).await;
+        database.sql().execute(REST).await.unwrap();
+        assert_eq!(empty_tables(&database).await, [""; 0]);
+        let nowhere = postgres::Settings { data: PathBuf::new(), binaries: None };
+        let dumped = Command::new(postgres::client(&nowhere, "pg_dump").unwrap())
+            .args(["--data-only", "--column-inserts", "--no-comments", "--exclude-table=_sqlx_migrations"])
+            .arg(format!("--dbname={}", database.url()))
+            .output()
+            .unwrap();
+        assert!(dumped.status.success(), "{dumped:?}");
+        let text = String::from_utf8(dumped.stdout).unwrap();
+        let rows: Vec<&str> = text
+            .lines()
+            .filter(|line| {
+                let noise = ["--", "SET ", "SELECT pg_catalog.set_config", "\\"];
+                !line.is_empty() && !noise.iter().any(|start| line.starts_with(start))
+            })
+            .collect();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, rows.join("\n") + "\n").unwrap();
+    }
+    assert!(path.exists(), "{} is missing: see the module's documentation", path.display());
+}
+
+async fn empty_tables(database: &TestDatabase) -> Vec<String> {
+    let tables: Vec<String> = sqlx::query_scalar(
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> '_sqlx_migrations' ORDER BY 1",
+    )
+    .fetch_all(database.sql())
+    .await
+    .unwrap();
+    let mut empty = Vec::new();
+    for table in tables {
+        let question = AssertSqlSafe(format!("SELECT EXISTS (SELECT FROM public.{table})"));
+        let filled: bool = sqlx::query_scalar(question).fetch_one(database.sql()).await.unwrap();
+        if !filled {
+            empty.push(table);
+        }
+    }
+    empty
+}
+
+/// A row for each table of which the small sound database has none.
+const REST: &str = "";
