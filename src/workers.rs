@@ -66,9 +66,10 @@ pub async fn run<W: Worker>(mut worker: W, poll: Duration, stopping: Cancellatio
             }
             failed => {
                 errors = errors.saturating_add(1);
-                match failed {
-                    Some(Err(error)) => tracing::warn!(worker = W::NAME, %error, errors, "a tick failed"),
-                    _ => tracing::error!(worker = W::NAME, errors, "a tick panicked"),
+                if let Some(Err(error)) = failed {
+                    tracing::warn!(worker = W::NAME, %error, errors, "a tick failed");
+                } else {
+                    tracing::error!(worker = W::NAME, errors, "a tick panicked");
                 }
                 jittered(poll.saturating_mul(1 << errors.min(8))).min(LONGEST_REST)
             }
@@ -157,13 +158,11 @@ mod tests {
         const NAME: &'static str = "scripted";
 
         async fn tick(&mut self) -> Result<Next, DbError> {
-            match self.ticks.pop_front() {
-                Some(tick) => tick(),
-                None => {
-                    self.stopping.cancel();
-                    Ok(Next::Rest)
-                }
+            if let Some(tick) = self.ticks.pop_front() {
+                return tick();
             }
+            self.stopping.cancel();
+            Ok(Next::Rest)
         }
 
         async fn hint(&self) {
@@ -204,6 +203,6 @@ mod tests {
             ended,
         };
         hint.notify_one();
-        run(worker, Duration::from_secs(3_600), stopping).await;
+        run(worker, Duration::from_hours(1), stopping).await;
     }
 }

@@ -12,6 +12,7 @@ use crate::domain::ids::{EntryId, EventId, PersonId};
 use crate::domain::policy::Fit;
 use crate::domain::reason::Reason;
 
+#[expect(clippy::struct_excessive_bools, reason = "one field a column")]
 struct EntryRow {
     event_id: Uuid,
     id: Uuid,

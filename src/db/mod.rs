@@ -190,7 +190,7 @@ fn pool(options: &PgConnectOptions, max: u32, statement_timeout: &'static str, w
     PgPoolOptions::new()
         .max_connections(max)
         .acquire_timeout(wait)
-        .idle_timeout(Duration::from_secs(300))
+        .idle_timeout(Duration::from_mins(5))
         // A future dropped while BEGIN is under way hands back a connection inside a transaction that sqlx does
         // not know of; without this, the next borrower's work would silently be part of it.
         .after_release(|connection, _| {

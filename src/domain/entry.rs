@@ -95,6 +95,7 @@ impl std::fmt::Display for OrderKey {
 
 /// One entry, as its row says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that hold independently of each other")]
 pub struct Entry {
     /// The event whose list it is on.
     pub event: EventId,

@@ -331,11 +331,11 @@ fn judge(step: Step, code: Option<u16>, said: &str) -> Verdict {
     });
     match (step, code) {
         // 421: closing for everybody. 53x: we are not signed in as we should be.
-        (_, Some(421 | 530 | 534 | 535 | 538)) | (Step::Connect, _) => channel(),
-        // It does not take mail from us, whoever it is for.
-        (Step::Sender, Some(500..)) => channel(),
+        // A sender refused: it does not take mail from us, whoever it is for.
+        (_, Some(421 | 530 | 534 | 535 | 538)) | (Step::Connect, _) | (Step::Sender, Some(500..)) => {
+            channel()
+        }
         (Step::Handover, None) => Verdict::Unknown(said.to_owned()),
-        (_, None) => Verdict::Transient(said.to_owned()),
         // 5.7: a policy (relaying, reputation), not the address.
         (Step::Recipient, Some(500..)) => {
             Verdict::Permanent { detail: said.to_owned(), contact_refused: about != Some(7) }
@@ -344,7 +344,7 @@ fn judge(step: Step, code: Option<u16>, said: &str) -> Verdict {
         (_, Some(500..)) => {
             Verdict::Permanent { detail: said.to_owned(), contact_refused: matches!(about, Some(1 | 2)) }
         }
-        (_, Some(_)) => Verdict::Transient(said.to_owned()),
+        (_, Some(_) | None) => Verdict::Transient(said.to_owned()),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Next, Worker, run};
 use crate::db::{Db, DbError};
 
 /// Nothing depends on it, so it need not be often.
-const POLL: Duration = Duration::from_secs(600);
+const POLL: Duration = Duration::from_mins(10);
 
 /// The worker. Several processes may each have one; what one deleted the others do not find.
 struct Housekeeping(Db);

@@ -18,7 +18,7 @@ const PASS_POLL: Duration = Duration::from_secs(2);
 const DUE_POLL: Duration = Duration::from_secs(2);
 
 /// How often every served list is asked for a pass, so that whatever was missed is found.
-const NUDGE: Duration = Duration::from_secs(60);
+const NUDGE: Duration = Duration::from_mins(1);
 
 /// How long a lease on a request lasts: a worker that died is replaced after this.
 const LEASE: chrono::Duration = chrono::Duration::seconds(30);

@@ -46,7 +46,7 @@ fn a_file(people: usize) -> (TempDir, PathBuf) {
 async fn a_dry_run_says_what_would_be_done_and_a_second_import_that_it_was_done() {
     let world = a_house().await;
 
-    let would = import(&world, &[PRETIX_EXPORT, "--event", "spring", "--dry-run"]).await.succeeded();
+    let planned = import(&world, &[PRETIX_EXPORT, "--event", "spring", "--dry-run"]).await.succeeded();
     for part in [
         "1200 rows of a waiting list exported by pretix, for Spring Concert.",
         "1178 people would be taken: 1158 waiting, 20 expired.",
@@ -56,7 +56,7 @@ async fn a_dry_run_says_what_would_be_done_and_a_second_import_that_it_was_done(
         "Columns not used: Product, Product ID,",
         "Nothing was written.",
     ] {
-        assert!(would.contains(part), "{part:?} is missing in {would}");
+        assert!(planned.contains(part), "{part:?} is missing in {planned}");
     }
     assert_eq!(number(&world, "SELECT count(*) FROM entries").await, 0);
 

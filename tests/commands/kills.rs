@@ -69,7 +69,7 @@ impl Office {
 
     /// Waits until nothing is to be sent.
     async fn all_told(&self) {
-        until("every message is sent", Duration::from_secs(60), async || {
+        until("every message is sent", Duration::from_mins(1), async || {
             let open: i64 =
                 sqlx::query_scalar("SELECT count(*) FROM messages WHERE state IN ('queued', 'sending')")
                     .fetch_one(self.world.database.sql())

@@ -77,17 +77,17 @@ async fn the_clock_is_read_after_the_wait_for_the_lock() {
 async fn a_lock_that_is_not_granted_in_time_is_waited_for_again() {
     let world = World::with(two_hours(), 0).await;
     let mut holder = hold(&world).await;
-    let (tries, tried) = (AtomicU32::new(0), Notify::new());
+    let (tries, again) = (AtomicU32::new(0), Notify::new());
     let (db, event) = (world.database.db(), world.event);
     let work = retry(Entropy, || {
         if tries.fetch_add(1, Ordering::Relaxed) == 1 {
-            tried.notify_one();
+            again.notify_one();
         }
         db.with_event(event, async |event| Ok::<_, DbError>(event.id()))
     });
     // The lock timeout of two seconds ends the first try.
     let letting_go = async {
-        tried.notified().await;
+        again.notified().await;
         holder.execute("COMMIT").await.expect("the lock is let go");
     };
     let (result, ()) = tokio::join!(work, letting_go);

@@ -92,8 +92,7 @@ async fn postgres_killed_while_offers_are_accepted() {
     let outcomes = accepting.join_all().await;
 
     let since = Instant::now();
-    until("Postgres is back", Duration::from_secs(60), async || world.waitlist.db().now().await.is_ok())
-        .await;
+    until("Postgres is back", Duration::from_mins(1), async || world.waitlist.db().now().await.is_ok()).await;
     let (mut told, mut failed) = (0, 0);
     for (n, outcome) in outcomes {
         let state = world.state(guests[n].id).await;

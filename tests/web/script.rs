@@ -29,8 +29,8 @@ async fn serve(routes: Router<fairlist::web::WebState>) -> (Site, String) {
     .await;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let router = site.router.clone();
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let app = site.router.clone();
+    tokio::spawn(async move { axum::serve(listener, app).await });
     (site, format!("http://{address}/page"))
 }
 

@@ -45,7 +45,6 @@ struct EntryPage {
     card: EntryCard,
     sheet: EventSheet,
     entry: Entry,
-    paused_by: Option<PausedBy>,
     email: String,
     why: Vec<String>,
     story: Vec<StoryItem>,
@@ -122,7 +121,6 @@ async fn show(
     let door = sheet.door(now);
     Ok(Page(EntryPage {
         card: EntryCard::new(&mine, now),
-        paused_by: entry.paused,
         email: person.email,
         why,
         story,
@@ -304,6 +302,11 @@ async fn confirm(
 }
 
 impl EntryPage {
+    /// What the person paused, or silence did, the person resumes; what staff paused, staff do.
+    fn may_resume(&self) -> bool {
+        matches!(self.entry.paused, Some(PausedBy::Person | PausedBy::Silent))
+    }
+
     /// What becomes of an offer without an answer.
     fn after_expiry(&self) -> &'static str {
         match self.sheet.after_expiry {

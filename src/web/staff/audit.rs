@@ -54,15 +54,15 @@ impl AuditPage {
         self.frame.when(row.at)
     }
 
-    fn title(&self, row: &Step) -> String {
+    fn title(row: &Step) -> String {
         row.act.map_or_else(|| row.word.clone(), |act| words::title(act).to_owned())
     }
 
-    fn doer(&self, row: &Step) -> String {
+    fn doer(row: &Step) -> String {
         words::doer(&row.by)
     }
 
-    fn reason(&self, row: &Step) -> &'static str {
+    fn reason(row: &Step) -> &'static str {
         row.reason.map_or("", Reason::label)
     }
 

@@ -80,7 +80,7 @@ impl BookingsPage {
         row.cancelled_at.map(|at| self.frame.when(at))
     }
 
-    fn through(&self, row: &BookingLine) -> &'static str {
+    fn through(row: &BookingLine) -> &'static str {
         match row.source {
             BookingSource::Offer => "an offer",
             BookingSource::Customer => "the customer",
@@ -178,7 +178,7 @@ struct BookPage {
 }
 
 impl BookPage {
-    fn reasons(&self) -> Vec<(&'static str, String)> {
+    fn reasons() -> Vec<(&'static str, String)> {
         super::words::reasons()
     }
 }

@@ -106,17 +106,15 @@ impl EntryPage {
         self.frame.when(skip.at)
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
     fn path(&self, act: &EntryAct) -> String {
         self.frame.path(format!("/entries/{}/{}", self.entry.id, act.word()))
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
     fn offer_path(&self, offer: &Offer, act: &OfferAct) -> String {
         let back = super::frame::back_query(&self.frame.path(format!("/entries/{}", self.entry.id)));
         self.frame.path(format!("/offers/{}/{}?{back}", offer.id, act.word()))
-    }
-
-    fn danger(&self, act: &EntryAct) -> bool {
-        *act == EntryAct::Remove
     }
 
     fn confirmed(&self) -> &'static str {

@@ -56,6 +56,12 @@ impl EntryAct {
         }
     }
 
+    /// Whether its button warns.
+    #[must_use]
+    pub fn is_danger(self) -> bool {
+        self == Self::Remove
+    }
+
     /// The last part of its address.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -99,7 +99,7 @@ impl EventPage {
     }
 
     /// The labels of the places they get.
-    fn labels(&self, next: &NextInLine) -> String {
+    fn labels(next: &NextInLine) -> String {
         let labels: Vec<String> = next.given.iter().filter_map(|place| place.label.clone()).collect();
         labels.join(", ")
     }
@@ -152,7 +152,7 @@ impl EventPage {
         }
     }
 
-    fn party(&self, party: &(impl Copy + Into<i64>)) -> String {
+    fn party(party: &(impl Copy + Into<i64>)) -> String {
         places(*party)
     }
 }

@@ -321,7 +321,7 @@ struct MessagePage {
 
 /// A delivery, ready to be shown.
 struct Attempt {
-    attempt: i32,
+    number: i32,
     channel: &'static str,
     address: String,
     outcome: &'static str,
@@ -333,7 +333,7 @@ struct Attempt {
 impl Attempt {
     fn new(delivery: Delivery, zone: chrono_tz::Tz, now: DateTime<Utc>) -> Self {
         Self {
-            attempt: delivery.attempt,
+            number: delivery.attempt,
             channel: match delivery.channel {
                 Channel::Smtp => "mail server",
                 Channel::Mailbox => "this page",

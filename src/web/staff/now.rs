@@ -95,17 +95,17 @@ impl NowPage {
         event.starts_at.map(|start| When::new(start, event.zone, self.now))
     }
 
-    fn is_contact(&self, entry: &HinderedEntry) -> bool {
+    fn is_contact(entry: &HinderedEntry) -> bool {
         entry.hindrance == Hindrance::ContactProblem
     }
 
-    fn occasion(&self, message: &MessageLine) -> &'static str {
+    fn occasion(message: &MessageLine) -> &'static str {
         message.occasion.map_or("message", |occasion| occasion.as_str())
     }
 }
 
 /// What an event needs staff for, if anything.
-fn needs(event: EventSummary, now: DateTime<Utc>) -> Vec<Need> {
+fn needs(event: &EventSummary, now: DateTime<Utc>) -> Vec<Need> {
     let mut needs = Vec::new();
     let path = |below: &str| super::frame::path(event.id, below);
     let mut need = |state, word, sentence: String, remedies| {
@@ -240,7 +240,7 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
         layout,
         trouble,
         urgent,
-        needs: events.iter().cloned().flat_map(|event| needs(event, now)).collect(),
+        needs: events.iter().flat_map(|event| needs(event, now)).collect(),
         aside,
         dead,
         events,
@@ -277,7 +277,7 @@ impl EventsPage {
         event.starts_at.map(|start| When::new(start, event.zone, self.now))
     }
 
-    fn bar(&self, event: &EventSummary) -> Bar {
+    fn bar(event: &EventSummary) -> Bar {
         bar(event.places)
     }
 

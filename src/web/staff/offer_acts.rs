@@ -58,6 +58,12 @@ impl OfferAct {
         }
     }
 
+    /// Whether its button warns.
+    #[must_use]
+    pub fn is_danger(self) -> bool {
+        self == Self::Revoke
+    }
+
     /// The last part of its address.
     #[must_use]
     pub fn word(self) -> &'static str {

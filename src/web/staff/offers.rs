@@ -216,12 +216,9 @@ impl OfferPage {
         words::offer_is(self.offer.state)
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
     fn path(&self, act: &OfferAct) -> String {
         self.frame.path(format!("/offers/{}/{}", self.offer.id, act.word()))
-    }
-
-    fn danger(&self, act: &OfferAct) -> bool {
-        *act == OfferAct::Revoke
     }
 
     /// What became of the entry, where the offer is over.

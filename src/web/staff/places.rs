@@ -195,7 +195,6 @@ async fn add(
             errors.add("count", "Say how many, or name them one a line.");
             vec![]
         }
-        (Some(labels), None) => labels.into_iter().map(Some).collect(),
         (Some(labels), Some(count)) if !labels.is_empty() && labels.len() != count => {
             errors.add(
                 "labels",
@@ -204,7 +203,7 @@ async fn add(
             vec![]
         }
         (Some(labels), Some(count)) if labels.is_empty() && count <= PLACES_MAX => vec![None; count],
-        (Some(labels), Some(_)) => labels.into_iter().map(Some).collect(),
+        (Some(labels), _) => labels.into_iter().map(Some).collect(),
         (None, _) => vec![],
     };
     if errors.is_empty() {
@@ -341,11 +340,11 @@ struct LowerPage {
 }
 
 impl LowerPage {
-    fn effects(&self) -> Vec<String> {
+    fn effects() -> Vec<String> {
         effects()
     }
 
-    fn reasons(&self) -> Vec<(&'static str, String)> {
+    fn reasons() -> Vec<(&'static str, String)> {
         super::words::reasons()
     }
 }

@@ -121,6 +121,7 @@ impl PolicyForm {
         Some(policy)
     }
 
+    #[expect(clippy::option_option, reason = "an answer, if it can be read; and no window is an answer")]
     fn read_window(&self, errors: &mut Errors) -> Option<Option<Duration>> {
         if self.window.trim().is_empty() {
             return Some(None);
@@ -146,6 +147,7 @@ fn number(field: &'static str, text: &str, errors: &mut Errors) -> Option<i32> {
     errors.check(field, text.trim().parse().map_err(|_| NUMBER))
 }
 
+#[expect(clippy::option_option, reason = "an answer, if it can be read; and nothing is an answer")]
 fn optional(field: &'static str, text: &str, errors: &mut Errors) -> Option<Option<i32>> {
     if text.trim().is_empty() { Some(None) } else { number(field, text, errors).map(Some) }
 }
@@ -174,7 +176,7 @@ struct PolicyPage {
 }
 
 impl PolicyPage {
-    fn reasons(&self) -> Vec<(&'static str, String)> {
+    fn reasons() -> Vec<(&'static str, String)> {
         words::reasons()
     }
 

@@ -44,6 +44,7 @@ struct QueueQuery {
 
 #[derive(Template)]
 #[template(path = "staff/queue.html")]
+#[expect(clippy::struct_excessive_bools, reason = "what this reader may do and what there is to see")]
 struct QueuePage {
     layout: Layout,
     frame: EventFrame,
@@ -131,7 +132,8 @@ impl QueuePage {
         self.line.next.as_ref().is_some_and(|next| next.who.candidate.entry == row.entry)
     }
 
-    fn hindrance(&self, hindrance: &Hindrance) -> &'static str {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
+    fn hindrance(hindrance: &Hindrance) -> &'static str {
         words::hindrance_word(*hindrance)
     }
 

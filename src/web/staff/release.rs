@@ -56,7 +56,7 @@ struct ReleasePage {
 }
 
 impl ReleasePage {
-    fn name(&self, row: &TakenPlace) -> String {
+    fn name(row: &TakenPlace) -> String {
         row.label.clone().unwrap_or_else(|| format!("Place {}", row.number))
     }
 

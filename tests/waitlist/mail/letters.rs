@@ -124,9 +124,9 @@ fn only_whoever_has_a_place_is_told_how_to_use_it() {
         let says = |what: &str| letter.text.contains(what) || letter.html.contains(what);
         let has_place = *occasion == Occasion::Accepted;
         assert_eq!(says("Great Hall"), has_place, "{occasion}");
-        let had_place =
+        let names_booking =
             has_place || matches!(occasion, Occasion::BookingCancelled | Occasion::EventCancelled);
-        assert_eq!(says("K7Q-M2X"), had_place, "{occasion}");
+        assert_eq!(says("K7Q-M2X"), names_booking, "{occasion}");
         assert_eq!(says("/o/"), matches!(occasion, Occasion::Offer | Occasion::StartMoved), "{occasion}");
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn parts(plan: &Plan) -> Vec<Part> {
 
 impl UploadPage {
     /// How an import stands, in a table's cell.
-    fn standing(&self, import: &Import) -> String {
+    fn standing(import: &Import) -> String {
         let already = import.already.len();
         match import.finished_at {
             None => format!("{} of {}", import.rows_done, count(import.rows_total, "person")),
@@ -97,7 +97,7 @@ impl UploadPage {
 
 impl PreviewPage {
     /// The page's answer.
-    fn answer(&self, plan: &Plan) -> String {
+    fn answer(plan: &Plan) -> String {
         let (waiting, expired) = (plan.count(PlannedState::Waiting), plan.count(PlannedState::Expired));
         if plan.people.is_empty() {
             return format!(
@@ -117,7 +117,7 @@ impl PreviewPage {
         )
     }
 
-    fn people(&self, plan: &Plan) -> String {
+    fn people(plan: &Plan) -> String {
         count(plan.people.len(), "person")
     }
 
@@ -138,7 +138,7 @@ impl PreviewPage {
         }
     }
 
-    fn first<'p>(&self, plan: &'p Plan) -> &'p [Planned] {
+    fn first(plan: &Plan) -> &[Planned] {
         &plan.people[..plan.people.len().min(PEOPLE_SHOWN)]
     }
 
@@ -146,7 +146,7 @@ impl PreviewPage {
         person.joined_at.map(|at| self.frame.when(at))
     }
 
-    fn state(&self, person: &Planned) -> &'static str {
+    fn state(person: &Planned) -> &'static str {
         match person.state {
             PlannedState::Waiting => "waiting",
             PlannedState::Expired => "expired",
@@ -157,7 +157,7 @@ impl PreviewPage {
         self.frame.path(format!("/import/{}", self.import.id))
     }
 
-    fn parts(&self, plan: &Plan) -> Vec<Part> {
+    fn parts(plan: &Plan) -> Vec<Part> {
         parts(plan)
     }
 
