@@ -177,6 +177,7 @@ fn records() -> Vec<Record> {
     );
     add("09:03", Act::Retired, place(PLACE_3), Some("booked"), Some("booked"), Reason::CapacityChanged);
 
+    records[4].note = Some("The pillar hides the stage.".to_owned());
     let mut story = Story { records };
     story.entry("09:10", Act::Joined, ENTRY_A, None, "unconfirmed", key(0, 1));
     story.entry("09:11", Act::Confirmed, ENTRY_A, Some("unconfirmed"), "waiting", key(0, 1));

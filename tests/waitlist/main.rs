@@ -7,6 +7,7 @@ mod harness;
 mod accept_faults;
 mod cases;
 mod check;
+mod demonstration;
 mod faults;
 mod import;
 mod locked_event;

@@ -88,4 +88,24 @@ async fn empty_tables(database: &TestDatabase) -> Vec<String> {
 }
 
 /// A row for each table of which the small sound database has none.
-const REST: &str = "";
+const REST: &str = r#"
+INSERT INTO staff_links (token_hash, staff_id, created_at, expires_at, used_at)
+VALUES (sha256('link'), u('5a'), '2027-03-01 08:00Z', '2027-03-08 08:00Z', '2027-03-01 08:30Z');
+INSERT INTO rate_limits (subject, window_start, hits) VALUES (sha256('sign-in'), '2027-03-01 09:00Z', 1);
+INSERT INTO contacts (id, organization_id, person_id, kind, value, canonical, confirmed_at, failing_since, failure, created_at)
+VALUES (u('c1'), u('0a'), u('aa'), 'email', 'Ada+news@example.org', 'ada@example.org', '2027-03-01 09:11Z', NULL, NULL,
+        '2027-03-01 09:10Z'),
+       (u('c2'), u('0a'), u('ad'), 'email', 'dee@example.org', 'dee@example.org', '2027-03-01 09:40Z', NULL, NULL,
+        '2027-03-01 09:40Z');
+INSERT INTO codes (id, organization_id, contact_id, event_id, created_at, expires_at, tries, used_at)
+VALUES (u('cd'), u('0a'), u('c1'), u('e0'), '2027-03-01 09:10Z', '2027-03-01 09:20Z', 1, '2027-03-01 09:11Z');
+INSERT INTO booking_attempts (event_id, id, offer_id, key, outcome, made_at, settled_at)
+VALUES (u('e0'), u('ba'), u('fa'), 'fa', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z');
+INSERT INTO channels (channel, failures, since, paused_until, reason)
+VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
+INSERT INTO imports (event_id, id, file_name, uploaded_at, made_by, reading, digest, rows_total, rows_done, taken, already,
+                     started_at, finished_at)
+VALUES (u('e0'), u('1a'), 'list.csv', '2027-03-01 09:39Z', u('5a'),
+        '{"columns": [["name", 0], ["email", 1]], "zone": "Europe/Berlin", "largest_party": 100}', sha256('list.csv'), 2, 2, 1,
+        '[[3, "accepted"]]', '2027-03-01 09:40Z', '2027-03-01 09:40Z');
+"#;
