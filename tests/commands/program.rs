@@ -15,6 +15,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use crate::harness::patience::until;
+
 /// How long anything may take on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -275,7 +277,7 @@ impl Drop for Data {
             // SIGQUIT: at once, without leaving anybody behind.
             let _ = kill(server, Signal::SIGQUIT);
             while works_in(server.as_raw(), &self.cluster()) {
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::yield_now();
             }
         }
     }
@@ -294,12 +296,7 @@ fn processes() -> impl Iterator<Item = i32> {
 
 /// Waits until `pid` is gone; it is no child of ours.
 pub async fn gone(pid: Pid) {
-    let gone = async {
-        while kill(pid, None).is_ok() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, gone).await.expect("it ends");
+    until("it ends", PATIENCE, async || kill(pid, None).is_err()).await;
 }
 
 /// The owner of a process.

@@ -8,6 +8,7 @@ pub mod desk;
 pub mod patience;
 pub mod proxy;
 pub mod race;
+pub mod report;
 pub mod sample;
 pub mod site;
 pub mod smtp;

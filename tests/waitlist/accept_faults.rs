@@ -14,6 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use crate::harness::database::TestDatabase;
 use crate::harness::patience::until;
 use crate::harness::proxy::{Point, TcpProxy};
+use crate::harness::report::report;
 use crate::harness::world::{World, two_hours};
 
 /// A box office whose customers reach the database through a proxy.
@@ -119,7 +120,7 @@ impl Stage {
 async fn a_request_dropped_at_any_statement_leaves_nothing_half() {
     let mut stage = Stage::new().await;
     let statements = stage.statements().await;
-    println!("accept is {} statements; dropped before and after each", statements.len());
+    report(&format!("accept is {} statements; dropped before and after each", statements.len()));
     for (n, text) in (1..).zip(&statements) {
         for point in [Point::Before, Point::After] {
             let offered = stage.offered().await;
@@ -143,7 +144,10 @@ async fn a_request_dropped_at_any_statement_leaves_nothing_half() {
 async fn a_backend_terminated_at_any_statement_is_a_success_or_a_clear_failure() {
     let mut stage = Stage::new().await;
     let statements = stage.statements().await;
-    println!("accept is {} statements; its backend terminated before and after each", statements.len());
+    report(&format!(
+        "accept is {} statements; its backend terminated before and after each",
+        statements.len()
+    ));
     for (n, text) in (1..).zip(&statements) {
         for point in [Point::Before, Point::After] {
             let offered = stage.offered().await;
@@ -172,7 +176,7 @@ async fn a_backend_terminated_at_any_statement_is_a_success_or_a_clear_failure()
 async fn a_connection_cut_at_any_statement_is_never_a_false_answer() {
     let mut stage = Stage::new().await;
     let statements = stage.statements().await;
-    println!("accept is {} statements; the connection cut before and after each", statements.len());
+    report(&format!("accept is {} statements; the connection cut before and after each", statements.len()));
     for (n, text) in (1..).zip(&statements) {
         for point in [Point::Before, Point::After] {
             let offered = stage.offered().await;

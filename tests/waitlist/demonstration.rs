@@ -12,6 +12,7 @@ use fairlist::workers::{Next, Worker};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::database::{TestDatabase, secret};
+use crate::harness::report::report;
 use crate::harness::world::MORNING;
 
 /// The workers of a program, run by hand.
@@ -54,7 +55,6 @@ async fn a_day_of_the_demonstration_is_sound_at_every_stop() {
     let (db, clock) = (database.db(), database.clock());
     let waitlist = Waitlist::new(db.clone(), secret());
     demonstration::make(&waitlist, "nobody signs in").await.expect("the demonstration is made");
-    println!("made in {:?}", since.elapsed());
 
     let start = clock.script().expect("a scripted clock");
     let mut workers = Workers::new(&waitlist);
@@ -79,7 +79,10 @@ async fn a_day_of_the_demonstration_is_sound_at_every_stop() {
             .fetch_one(database.sql())
             .await
             .expect("offers");
-    println!("{stops} stops, {lapsed} offers lapsed, in {:?}", since.elapsed());
+    report(&format!(
+        "a day of the demonstration: {stops} stops, {lapsed} offers lapsed, in {:?}",
+        since.elapsed()
+    ));
     // Two places of the concert, two hours each: silence hands them on all day.
     assert!(stops > 20 && lapsed > 20, "a day in which nothing happens: {stops} stops, {lapsed} lapsed");
 }

@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::database::TestDatabase;
 use crate::harness::race::{Gate, Lock, answered, at_once, collided};
+use crate::harness::report::report;
 use crate::harness::world::{World, email, name, reason, two_hours};
 
 type Ends<T> = Vec<Result<T, DbError>>;
@@ -351,7 +352,10 @@ async fn accepting_against_the_sweep_a_thousand_times_ends_in_exactly_one_way_ea
             + count(&world, "SELECT count(*) FROM places WHERE state = 'open'").await,
         1_000
     );
-    println!("accepted {accepted}, expired {}", 1_000 - accepted);
+    report(&format!(
+        "a thousand offers at their deadline: {accepted} accepted, {} expired",
+        1_000 - accepted
+    ));
 }
 
 // ── releases ───────────────────────────────────────────────────────────────────────────────────────────────

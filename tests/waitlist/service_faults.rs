@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::database::TestDatabase;
 use crate::harness::patience::until;
 use crate::harness::proxy::TcpProxy;
+use crate::harness::report::report;
 use crate::harness::world::{World, add_event, two_hours};
 
 /// NOTIFY is a hint, polling the truth: within two intervals of it.
@@ -54,7 +55,7 @@ async fn what_no_notification_told_of_is_found_by_polling() {
             world.offer(entry.id).await.is_some_and(|offer| offer.state == OfferState::Pending)
         })
         .await;
-        println!("offered {took:?} after a release that nobody heard of");
+        report(&format!("offered {took:?} after a release that nobody heard of"));
     }
     let live: i64 = sqlx::query_scalar("SELECT count(*) FROM offers WHERE state = 'pending'")
         .fetch_one(world.database.sql())
@@ -135,7 +136,10 @@ async fn postgres_killed_while_offers_are_accepted() {
         assert!(right, "{again:?}");
         assert_eq!(world.bookings(guests[n].person).await.len(), 1);
     }
-    println!("killed with {told} told and {failed} failed; back after {:?}", since.elapsed());
+    report(&format!(
+        "Postgres killed with {told} told and {failed} failed; back, and all accepted, after {:?}",
+        since.elapsed()
+    ));
     assert!(told >= GUESTS / 3);
 }
 
