@@ -14,8 +14,16 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+use super::patience::until;
+
 /// How long a test waits for what a page is to show.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Whether a click on this element leads to another page: a link, or a button whose form can be sent.
+const LEAVES: &str = "const element = arguments[0];
+    if (element.matches('a[href]')) return !element.hasAttribute('download') && !element.hash;
+    const form = element.matches('button:not([type=button])') ? element.form : null;
+    return Boolean(form) && !form.dataset.sent && (form.noValidate || form.checkValidity());";
 
 /// The widths at which pages are looked at.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +148,11 @@ impl Browser {
 
     /// Waits until the page shows this somewhere.
     pub async fn sees(&self, text: &str) {
-        let shown = format!("//body[contains(normalize-space(.), {})]", quoted(text));
+        // Without the marks that keep names of another direction apart.
+        let shown = format!(
+            "//body[contains(translate(normalize-space(.), '\u{2068}\u{2069}', ''), {})]",
+            quoted(text)
+        );
         match self.wait().at_most(PATIENCE).for_element(Locator::XPath(&shown)).await {
             Ok(_) => {}
             Err(error) => panic!("nothing says {text:?} ({error}) on {}", self.describe().await),
@@ -175,14 +187,49 @@ impl Browser {
         field.send_keys(value).await
     }
 
-    /// Presses the button, or follows the link, whose words these are.
+    /// Presses the button, or follows the link, whose words these are; where that leads to a page, to this page.
     pub async fn press(&self, words: &str) {
-        let words = quoted(words);
-        let pressed = format!("//*[self::a or self::button or self::summary][normalize-space(.) = {words}]");
-        match self.wait().at_most(PATIENCE).for_element(Locator::XPath(&pressed)).await {
-            Ok(element) => element.click().await.unwrap_or_else(|error| panic!("press {words}: {error}")),
-            Err(error) => panic!("nothing to press called {words} ({error}) on {}", self.describe().await),
+        let quoted = quoted(words);
+        let pressed = format!("//*[self::a or self::button or self::summary][normalize-space(.) = {quoted}]");
+        self.click(words, &pressed).await;
+    }
+
+    /// Ticks the choice whose words begin so.
+    pub async fn choose(&self, label: &str) {
+        let quoted = quoted(label);
+        self.click(label, &format!("//label[starts-with(normalize-space(.), {quoted})]")).await;
+    }
+
+    async fn click(&self, words: &str, xpath: &str) {
+        // A page that refreshes itself may replace what was found: then the same on what came instead is meant.
+        for _ in 0..50 {
+            match self.try_click(xpath).await {
+                Err(error) if error.to_string().contains("stale element") => tokio::task::yield_now().await,
+                Err(error) => {
+                    panic!("nothing to press called {words} ({error}) on {}", self.describe().await)
+                }
+                Ok(()) => return,
+            }
         }
+        panic!("{words} never stays on {}", self.describe().await);
+    }
+
+    async fn try_click(&self, xpath: &str) -> Result<(), fantoccini::error::CmdError> {
+        let element = self.wait().at_most(PATIENCE).for_element(Locator::XPath(xpath)).await?;
+        let argument = serde_json::to_value(&element)?;
+        let leaves = self.execute(LEAVES, vec![argument]).await? == Value::Bool(true);
+        let page = self.find(Locator::Css("html")).await?;
+        element.click().await?;
+        if leaves {
+            until("the page that was asked for comes", PATIENCE, async || page.tag_name().await.is_err())
+                .await;
+            until("it is whole", PATIENCE, async || {
+                let state = self.execute("return document.readyState", Vec::new()).await;
+                state.is_ok_and(|state| state == "complete")
+            })
+            .await;
+        }
+        Ok(())
     }
 
     /// Keeps a picture of the whole page in `target/screenshots`, for somebody to look at.

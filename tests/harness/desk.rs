@@ -1,5 +1,7 @@
 //! The staff's desk in the box office of [`World`]: people of every role, signed in, at the program's own pages.
 
+use std::sync::Arc;
+
 use axum::Router;
 use chrono::Duration;
 use fairlist::db::staff::{AddStaffOutcome, NewStaff};
@@ -7,6 +9,7 @@ use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::password::NewPassword;
 use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
+use fairlist::messages;
 use fairlist::web::{self, Settings, WebState};
 
 use super::database::secret;
@@ -20,19 +23,25 @@ pub const HOUSE: &str = "House of Music";
 pub struct Desk {
     pub world: World,
     pub router: Router,
+    pub mail: Arc<messages::Settings>,
 }
 
 impl Desk {
     /// A published event with this rule and so many places.
     pub async fn with(policy: Policy, places: usize) -> Self {
+        let base = "http://localhost".parse().expect("a URL");
+        Self::writing(policy, places, messages::Settings::new(base, secret(), None)).await
+    }
+
+    /// The same, at the address and with the mail of these settings.
+    pub async fn writing(policy: Policy, places: usize, mail: messages::Settings) -> Self {
         let world = World::with(policy, places).await;
+        let mail = Arc::new(mail);
         // Stories move the clock by hours, and whoever is at the desk stays there.
-        let settings = Settings {
-            staff_idle: Duration::hours(12),
-            ..Settings::new("http://localhost".parse().expect("a URL"))
-        };
-        let state = WebState::new(world.database.db().clone(), secret(), settings);
-        Self { router: web::router(state).expect("a router"), world }
+        let settings = Settings { staff_idle: Duration::hours(12), ..Settings::new(mail.base_url.clone()) };
+        let state =
+            WebState::new(world.database.db().clone(), secret(), settings).with_mail(Arc::clone(&mail));
+        Self { router: web::router(state).expect("a router"), world, mail }
     }
 
     /// Somebody of this name and role, signed in.
@@ -42,6 +51,15 @@ impl Desk {
 
     /// The same, for another organization.
     pub async fn at_work_for(&self, organization: &str, name: &str, role: Role) -> Visitor {
+        let address = self.hired_by(organization, name, role).await;
+        let mut visitor = Visitor::new(&self.router);
+        let answer = sign_in(&mut visitor, &address, PASSWORD).await;
+        assert_eq!(answer.status.as_u16(), 303, "{}", answer.body);
+        visitor
+    }
+
+    /// Somebody of this name and role, who signs in with this address and [`PASSWORD`].
+    pub async fn hired_by(&self, organization: &str, name: &str, role: Role) -> String {
         let address = format!("{}@staff.example", name.to_lowercase());
         let email = EmailAddress::parse(&address).expect("an address");
         let name = PersonName::parse(name).expect("a name");
@@ -53,10 +71,7 @@ impl Desk {
         };
         let hash = NewPassword::parse(PASSWORD, &[]).expect("good").hash([1; 16]).expect("hashed");
         db.set_password(id, &hash).await.expect("set");
-        let mut visitor = Visitor::new(&self.router);
-        let answer = sign_in(&mut visitor, &address, PASSWORD).await;
-        assert_eq!(answer.status.as_u16(), 303, "{}", answer.body);
-        visitor
+        address
     }
 
     /// An address below the event's.

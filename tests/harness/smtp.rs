@@ -150,6 +150,17 @@ impl SmtpServer {
         }
     }
 
+    /// The first of all mails, past and to come, to this address that says so; waits for it.
+    pub async fn mail_that_says(&self, address: &str, words: &str) -> Mail {
+        let is_it = |mail: &&Mail| mail.to.iter().any(|to| to == address) && mail.text().contains(words);
+        let mut received = self.shared.received.subscribe();
+        let came = received.wait_for(|all| all.mails.iter().any(|mail| is_it(&mail)));
+        let came = tokio::time::timeout(PATIENCE, came).await;
+        let all = came.unwrap_or_else(|_| panic!("no mail to {address} said {words:?} within {PATIENCE:?}"));
+        let all = all.expect("the server lives");
+        all.mails.iter().find(is_it).expect("there is one").clone()
+    }
+
     /// Every mail so far.
     pub fn mails(&self) -> Vec<Mail> {
         self.shared.received.borrow().mails.clone()
