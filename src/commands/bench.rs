@@ -112,7 +112,7 @@ async fn set_up(waitlist: &Waitlist) -> Result<(OrganizationId, EventId), DbErro
     let policy = Policy { window: Some(chrono::Duration::hours(2)), ..Policy::first() };
     match waitlist.create_event(&new, &policy, Some(credentials.staff)).await? {
         CreateOutcome::Created(event) => {
-            waitlist.publish(event, Actor::Operator, Reason::SetUp).await?;
+            waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await?;
             Ok((member.organization, event))
         }
         CreateOutcome::SlugTaken => Err(DbError::NotFound),

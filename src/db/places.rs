@@ -108,6 +108,8 @@ pub struct PlaceMove {
     pub act: Act,
     /// Why.
     pub reason: Reason,
+    /// In their own words.
+    pub note: Option<String>,
 }
 
 impl PlaceMove {
@@ -124,6 +126,7 @@ impl PlaceMove {
             actor,
             act: Act::Held,
             reason,
+            note: None,
         }
     }
 
@@ -146,6 +149,7 @@ impl PlaceMove {
             actor,
             act: Act::Booked,
             reason,
+            note: None,
         }
     }
 
@@ -163,6 +167,7 @@ impl PlaceMove {
             entry,
             actor,
             reason,
+            note: None,
         }
     }
 
@@ -180,6 +185,7 @@ impl PlaceMove {
             actor,
             act: Act::Retired,
             reason,
+            note: None,
         }
     }
 }
@@ -269,6 +275,7 @@ impl LockedEvent {
                 Record::new(now, change.actor, change.act, Subject::Place(change.before.id), change.reason)
                     .states(Some(change.before.state.as_str()), Some(change.to.as_str()));
             record.entry = change.entry;
+            record.note.clone_from(&change.note);
             self.record(record);
         }
         Ok(())

@@ -20,6 +20,12 @@ fn is_control(c: char) -> bool {
         || matches!(c, '\u{FDD0}'..='\u{FDEF}')
 }
 
+/// Whether text fits on one line and leaves its neighbours where they are: for the names of things.
+#[must_use]
+pub fn is_plain_line(text: &str) -> bool {
+    !text.chars().any(|c| is_control(c) || turns_text_around(c))
+}
+
 /// Characters that show nothing by themselves; a name of only these would be an empty line on every page.
 fn shows_nothing(c: char) -> bool {
     c.is_whitespace()

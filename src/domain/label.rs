@@ -1,5 +1,7 @@
 //! The labels of places, as staff type them: one a line.
 
+use super::contact::is_plain_line;
+
 /// The longest label, in characters.
 const MAX: usize = 60;
 
@@ -28,10 +30,7 @@ pub fn parse_lines(text: &str) -> Result<Vec<String>, LabelError> {
     let mut labels = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        if line
-            .chars()
-            .any(|c| c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'))
-        {
+        if !is_plain_line(line) {
             return Err(LabelError::ControlCharacter);
         }
         if line.chars().count() > MAX {

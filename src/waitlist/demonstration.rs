@@ -235,7 +235,7 @@ impl Teller {
             return Err(Step("an event was there"));
         };
         self.waitlist.add_places(event, labels, slug, Actor::Staff(self.owner), Reason::SetUp).await?;
-        self.waitlist.publish(event, Actor::Staff(self.owner), Reason::SetUp).await?;
+        self.waitlist.publish(event, Actor::Staff(self.owner), Reason::SetUp, None).await?;
         Ok(event)
     }
 
@@ -452,7 +452,7 @@ impl Teller {
             return Err(Step("an event was there"));
         };
         let owner = Actor::Staff(self.owner);
-        self.waitlist.publish(event, owner, Reason::SetUp).await?;
+        self.waitlist.publish(event, owner, Reason::SetUp, None).await?;
         for name in [GUESTS[2], GUESTS[7], GUESTS[17], GUESTS[33]] {
             self.wait(event, name, 1).await?;
         }

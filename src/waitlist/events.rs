@@ -85,10 +85,12 @@ impl Waitlist {
         event: EventId,
         actor: Actor,
         reason: Reason,
+        note: Option<&str>,
     ) -> Result<EventOutcome, DbError> {
         decide!(self, event, async |event| match event.event().state {
             EventState::Draft => {
-                set_state(event, EventState::Published, Act::Published, actor, reason, None).await?;
+                let note = note.map(str::to_owned);
+                set_state(event, EventState::Published, Act::Published, actor, reason, note).await?;
                 Ok(EventOutcome::Done { revoked: 0, entries: 0 })
             }
             EventState::Published => {

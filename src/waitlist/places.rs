@@ -85,7 +85,7 @@ impl Waitlist {
     ) -> Result<RetireOutcome, DbError> {
         decide!(self, event, async |event| {
             let places = event.places(places).await?;
-            retire(event, places, actor, reason.reason).await
+            retire(event, places, actor, reason).await
         })
         .await
     }
@@ -104,7 +104,7 @@ impl Waitlist {
         let count = i64::try_from(count.min(PLACES_MAX)).unwrap_or(0);
         decide!(self, event, async |event| {
             let places = event.places_to_retire(count).await?;
-            retire(event, places, actor, reason.reason).await
+            retire(event, places, actor, reason).await
         })
         .await
     }
@@ -114,17 +114,19 @@ async fn retire(
     event: &mut crate::db::LockedEvent,
     places: Vec<crate::db::places::Place>,
     actor: Actor,
-    reason: Reason,
+    reason: &StaffReason,
 ) -> Result<RetireOutcome, DbError> {
-    let moves: Vec<PlaceMove> = places
+    let mut moves: Vec<PlaceMove> = places
         .into_iter()
         .filter(|place| place.state != PlaceState::Retired && !place.retire_when_free)
-        .map(|place| PlaceMove::retire(place, actor, reason))
+        .map(|place| PlaceMove::retire(place, actor, reason.reason))
         .collect();
-    if moves.is_empty() {
+    let Some(first) = moves.first_mut() else {
         event.nothing_to_write();
         return Ok(RetireOutcome::Already);
-    }
+    };
+    // Said once, however many places leave.
+    first.note.clone_from(&reason.note);
     let now = moves.iter().filter(|change| change.to == PlaceState::Retired).count();
     event.move_places(&moves).await?;
     event.want_pass();

@@ -275,6 +275,6 @@ pub async fn add_event(
     };
     let outcome = waitlist.create_event(&new, &policy, Some(staff)).await.expect("an event");
     let CreateOutcome::Created(event) = outcome else { panic!("an event is made, but: {outcome:?}") };
-    waitlist.publish(event, Actor::Staff(staff), Reason::SetUp).await.expect("published");
+    waitlist.publish(event, Actor::Staff(staff), Reason::SetUp, None).await.expect("published");
     event
 }

@@ -63,7 +63,7 @@ impl Walk {
         };
         let new = NewEvent { organization, slug: "concert".to_owned(), settings };
         let event = database.db().add_event(&new, &policy, None).await.expect("an event");
-        waitlist.publish(event, Actor::Operator, Reason::SetUp).await.expect("published");
+        waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await.expect("published");
         waitlist
             .add_places(event, &[None, None, None], "first", Actor::Operator, Reason::SetUp)
             .await

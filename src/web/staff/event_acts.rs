@@ -214,7 +214,7 @@ async fn act(
         let outcome = match act {
             EventAct::Cancel => waitlist.cancel_event(event.id, actor, &reason).await?,
             EventAct::Restore => waitlist.restore_event(event.id, actor, &reason).await?,
-            _ => waitlist.publish(event.id, actor, reason.reason).await?,
+            _ => waitlist.publish(event.id, actor, reason.reason, reason.note.as_deref()).await?,
         };
         event_said(act, outcome)
     };

@@ -315,7 +315,8 @@ async fn retire(
     let Some(reason) = form.reason(&mut errors) else {
         return retire_page(&state, &staff, event, place, form, errors).await;
     };
-    let outcome = state.waitlist().retire_places(event.id, &[place], staff.actor(), &reason).await?;
+    let place = state.db.find_place(event.id, place).await?;
+    let outcome = state.waitlist().retire_places(event.id, &[place.id], staff.actor(), &reason).await?;
     let (tone, said) = retired(outcome);
     done(&staff, tone, said, &form.back, &path(event.id, "/places")).await
 }

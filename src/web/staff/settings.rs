@@ -17,6 +17,7 @@ use super::super::page::{Errors, Layout, Page, Section, Tone};
 use super::Staff;
 use super::frame::{EventFrame, Tab, path};
 use crate::db::events::{EventSettings, NewEvent};
+use crate::domain::contact::is_plain_line;
 use crate::domain::event::EventState;
 use crate::domain::ids::EventId;
 use crate::domain::policy::Policy;
@@ -51,11 +52,11 @@ impl SettingsForm {
         let name = self.name.trim();
         if name.is_empty() {
             errors.add("name", "Enter the event's name.");
-        } else if name.chars().count() > 200 || name.chars().any(char::is_control) {
-            errors.add("name", "Use at most 200 characters, on one line.");
+        } else if name.chars().count() > 200 || !is_plain_line(name) {
+            errors.add("name", "Use at most 200 characters, on one line, none of which turns text around.");
         }
-        if self.venue.chars().count() > 200 || self.venue.chars().any(char::is_control) {
-            errors.add("venue", "Use at most 200 characters, on one line.");
+        if self.venue.chars().count() > 200 || !is_plain_line(self.venue.trim()) {
+            errors.add("venue", "Use at most 200 characters, on one line, none of which turns text around.");
         }
         if self.description.chars().count() > 5_000 {
             errors.add("description", "Use at most 5,000 characters.");
