@@ -226,6 +226,14 @@ pub enum StaffCommand {
     /// The first one of an organization makes the organization. Adding the same person again prints a new link,
     /// and the old one stops working.
     Add(NewStaffArguments),
+    /// Take somebody's access away: at once, with every session
+    ///
+    /// What they did stays on record. `staff add` brings them back.
+    Disable {
+        /// Mail address they sign in with
+        #[arg(long, value_name = "ADDRESS", value_parser = EmailAddress::parse)]
+        email: EmailAddress,
+    },
 }
 
 /// A new member of the staff.

@@ -88,6 +88,9 @@ pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Demo(arguments) => demo::demo(&cli.common, &arguments).await,
         Command::Bench(arguments) => interruptible(bench::bench(&cli.common, &arguments)).await,
         Command::Staff(StaffCommand::Add(new)) => interruptible(staff::add(&cli.common, &new)).await,
+        Command::Staff(StaffCommand::Disable { email }) => {
+            interruptible(staff::disable(&cli.common, &email)).await
+        }
     }
 }
 

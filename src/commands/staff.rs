@@ -7,7 +7,7 @@ use crate::clock::{Clock, Entropy};
 use crate::config::{Common, NewStaffArguments};
 use crate::db::staff::{AddStaffOutcome, LINK_LIFETIME, NewStaff};
 use crate::db::{Db, PoolSizes};
-use crate::domain::contact::PersonName;
+use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::secret::token_hash;
 
 /// Adds a member of the staff and prints the one-time link by which they choose a password.
@@ -18,6 +18,31 @@ pub(super) async fn add(common: &Common, new: &NewStaffArguments) -> Result<Exit
     database.stop().await?;
     println!("{}", added?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes somebody's access away.
+pub(super) async fn disable(common: &Common, email: &EmailAddress) -> Result<ExitCode, Failure> {
+    let database = Database::attach(common).await?;
+    let disabled = disable_in(&database, email).await;
+    database.stop().await?;
+    println!("{}", disabled?);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn disable_in(database: &Database, email: &EmailAddress) -> Result<String, Failure> {
+    database.migrate().await?;
+    let db = Db::new(&database.options, PoolSizes::default(), Clock::database());
+    let disabled = match db.staff_credentials(email).await? {
+        Some(found) => db.disable_staff(found.staff).await?,
+        None => false,
+    };
+    db.close().await;
+    if disabled {
+        Ok(format!("{} has no access any more, and every session is over.", email.value()))
+    } else {
+        let email = email.value();
+        Err(Failure::Outcome(format!("{email} is nobody of the staff with access. Nothing was changed")))
+    }
 }
 
 async fn add_to(database: &Database, new: &NewStaffArguments, base_url: &str) -> Result<String, Failure> {

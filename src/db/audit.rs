@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
 use crate::domain::audit::{Act, Hash, Record, StoredRecord, note_digest};
-use crate::domain::ids::{BookingId, EventId, OfferId, StaffId};
+use crate::domain::ids::{BookingId, EventId, OfferId, OrganizationId, StaffId};
 
 /// Columns of a set of records, ready for `unnest`.
 #[derive(Default)]
@@ -41,11 +41,7 @@ pub(super) async fn append(
     let head = sqlx::query!("SELECT audit_seq, audit_head FROM events WHERE id = $1", event.0)
         .fetch_one(&mut *connection)
         .await?;
-    let previous: Hash = head
-        .audit_head
-        .try_into()
-        .map_err(|_| DbError::Unreadable("audit head", "not 32 bytes".to_owned()))?;
-    let (columns, notes, seq, last) = chain(records, head.audit_seq, previous, entropy);
+    let (columns, notes, seq, last) = chain(records, head.audit_seq, previous(head.audit_head)?, entropy);
     sqlx::query!(
         "UPDATE events SET audit_seq = $2, audit_head = $3 WHERE id = $1",
         event.0,
@@ -127,6 +123,54 @@ impl LockedEvent {
     }
 }
 
+/// Appends one record to the organization's chain, for acts outside events.
+pub(super) async fn append_to_organization(
+    connection: &mut PgConnection,
+    organization: OrganizationId,
+    record: &Record,
+) -> Result<(), DbError> {
+    let head = sqlx::query!(
+        "SELECT audit_seq, audit_head FROM organizations WHERE id = $1 FOR NO KEY UPDATE",
+        organization.0
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let stored = StoredRecord::from_record(head.audit_seq + 1, record, None);
+    let hash = stored.hash(&previous(head.audit_head)?);
+    sqlx::query!(
+        "UPDATE organizations SET audit_seq = $2, audit_head = $3 WHERE id = $1",
+        organization.0,
+        stored.seq,
+        hash.as_slice()
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO organization_audit (organization_id, seq, at, actor, actor_id, act, subject, subject_id,
+                                         from_state, to_state, reason, hash)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        organization.0,
+        stored.seq,
+        stored.at,
+        stored.actor,
+        stored.actor_id,
+        stored.act,
+        stored.subject,
+        stored.subject_id,
+        stored.from_state,
+        stored.to_state,
+        stored.reason,
+        hash.as_slice()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+fn previous(head: Vec<u8>) -> Result<Hash, DbError> {
+    head.try_into().map_err(|_| DbError::Unreadable("audit head", "not 32 bytes".to_owned()))
+}
+
 type Notes = Vec<(i64, [u8; 32], String)>;
 
 fn chain(records: &[Record], mut seq: i64, mut head: Hash, entropy: Entropy) -> (Columns, Notes, i64, Hash) {
@@ -177,4 +221,65 @@ impl super::Db {
             .await?;
         Ok((row.audit_seq, row.audit_head))
     }
+
+    /// An event's records, the oldest first, behind the one of that number.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn audit_records(
+        &self,
+        event: EventId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<FullRecord>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id, a.from_state, a.to_state,
+                      a.reason, a.entry_id, a.order_key, a.policy_version, a.note_digest, a.hash,
+                      s.name AS "by?", n.note AS "note?"
+               FROM audit a
+               LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+               LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
+               WHERE a.event_id = $1 AND a.seq > $2 ORDER BY a.seq LIMIT $3"#,
+            event.0,
+            after,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let full = rows.into_iter().map(|row| FullRecord {
+            record: StoredRecord {
+                seq: row.seq,
+                at: row.at,
+                actor: row.actor,
+                actor_id: row.actor_id,
+                act: row.act,
+                subject: row.subject,
+                subject_id: row.subject_id,
+                from_state: row.from_state,
+                to_state: row.to_state,
+                reason: row.reason,
+                entry_id: row.entry_id,
+                order_key: row.order_key,
+                policy_version: row.policy_version,
+                note_digest: row.note_digest,
+            },
+            hash: row.hash,
+            by: row.by,
+            note: row.note,
+        });
+        Ok(full.collect())
+    }
+}
+
+/// A record with what stands beside it.
+#[derive(Clone, Debug)]
+pub struct FullRecord {
+    /// What is hashed.
+    pub record: StoredRecord,
+    /// Its hash.
+    pub hash: Vec<u8>,
+    /// Who of the staff it was, by name.
+    pub by: Option<String>,
+    /// In their own words.
+    pub note: Option<String>,
 }

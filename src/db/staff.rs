@@ -6,9 +6,11 @@ use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
 use super::events::word;
-use super::{Db, DbError};
+use super::{Db, DbError, audit};
+use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::ids::{OrganizationId, StaffId};
+use crate::domain::reason::Reason;
 use crate::domain::role::Role;
 
 /// How long an invitation or a link to a new password works.
@@ -148,7 +150,8 @@ impl Db {
     }
 
     /// Adds a member, and the organization where there is none of that name, with a one-time link of which only
-    /// the hash is kept. Adding the same person again makes a new link and takes the old ones away.
+    /// the hash is kept. Adding the same person again makes a new link and takes the old ones away; whoever was
+    /// disabled is back.
     ///
     /// # Errors
     /// When the database cannot be asked.
@@ -191,13 +194,23 @@ impl Db {
             id
         };
         let existing = sqlx::query!(
-            "SELECT id, organization_id, role FROM staff WHERE email_canonical = $1 FOR UPDATE",
+            "SELECT id, organization_id, role, disabled_at FROM staff WHERE email_canonical = $1 FOR UPDATE",
             new.email.canonical()
         )
         .fetch_optional(&mut *tx)
         .await?;
         let outcome = match existing {
             Some(row) if row.organization_id != organization => return Ok(AddStaffOutcome::Elsewhere),
+            Some(row) if row.disabled_at.is_some() => {
+                sqlx::query!(
+                    "UPDATE staff SET disabled_at = NULL, role = $2 WHERE id = $1",
+                    row.id,
+                    new.role.as_str()
+                )
+                .execute(&mut *tx)
+                .await?;
+                AddStaffOutcome::Added(StaffId(row.id))
+            }
             Some(row) if row.role != new.role.as_str() => {
                 return Ok(AddStaffOutcome::OtherRole(word(Role::parse, "role", &row.role)?));
             }
@@ -220,7 +233,13 @@ impl Db {
                 AddStaffOutcome::Added(StaffId(id))
             }
         };
+        let role = new.role.as_str();
+        let from = matches!(outcome, AddStaffOutcome::LinkRenewed(_)).then_some(role);
         if let AddStaffOutcome::Added(staff) | AddStaffOutcome::LinkRenewed(staff) = outcome {
+            let subject = Subject::Staff(staff);
+            let record = Record::new(now, Actor::Operator, Act::AccessChanged, subject, Reason::SetUp)
+                .states(from, Some(role));
+            audit::append_to_organization(&mut tx, OrganizationId(organization), &record).await?;
             sqlx::query!(
                 "UPDATE staff_links SET used_at = $2 WHERE staff_id = $1 AND used_at IS NULL",
                 staff.0,
@@ -334,16 +353,21 @@ impl Db {
     pub async fn disable_staff(&self, staff: StaffId) -> Result<bool, DbError> {
         let now = self.session_now().await?;
         let mut tx = self.sessions().begin().await?;
-        let done = sqlx::query!(
-            "UPDATE staff SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL",
+        let Some(member) = sqlx::query!(
+            "UPDATE staff SET disabled_at = $2 WHERE id = $1 AND disabled_at IS NULL RETURNING organization_id, role",
             staff.0,
             now
         )
-        .execute(&mut *tx)
-        .await?;
-        if done.rows_affected() == 0 {
+        .fetch_optional(&mut *tx)
+        .await?
+        else {
             return Ok(false);
-        }
+        };
+        let role = word(Role::parse, "role", &member.role)?;
+        let record =
+            Record::new(now, Actor::Operator, Act::AccessChanged, Subject::Staff(staff), Reason::SetUp)
+                .states(Some(role.as_str()), None);
+        audit::append_to_organization(&mut tx, OrganizationId(member.organization_id), &record).await?;
         sqlx::query!(
             "UPDATE staff_links SET used_at = $2 WHERE staff_id = $1 AND used_at IS NULL",
             staff.0,
