@@ -49,6 +49,8 @@ pub struct QueueFilter {
     pub backwards: bool,
     /// From where on.
     pub turn: Turn,
+    /// Whether positions are looked up: for a page of rows, not for thousands.
+    pub positions: bool,
 }
 
 /// One row of the queue.
@@ -230,7 +232,10 @@ impl Db {
             "SELECT n.id, n.state, n.party, n.state_since, n.joined_at, n.band, n.round, n.rank, n.paused, n.set_aside,
                     n.contact_problem AND NOT n.offer_anyway AS contact_problem, n.until_passed, w.name, c.value AS email,
                     o.id AS offer_id, o.expires_at,
-                    CASE WHEN n.state = 'waiting' THEN 1
+                    CASE WHEN n.state = 'waiting' AND ",
+        );
+        query.push_bind(filter.positions).push(
+            " THEN 1
                        + coalesce((SELECT sum(k.n) FROM entry_counts k WHERE k.event_id = n.event_id AND k.state = 'waiting'
                              AND k.eligible AND (k.band, k.round, k.bucket) < (n.band, n.round, n.rank >> 30)), 0)::bigint
                        + (SELECT count(*) FROM entries a WHERE a.event_id = n.event_id AND a.eligible AND a.band = n.band

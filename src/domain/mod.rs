@@ -21,6 +21,7 @@ pub mod preview;
 pub mod reason;
 pub mod role;
 pub mod secret;
+pub mod sheet;
 pub mod slug;
 pub mod standing;
 pub mod when;

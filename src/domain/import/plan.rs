@@ -1,6 +1,5 @@
 //! Who is taken, in which order, and what is said of every other row.
 
-use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,6 +8,7 @@ use chrono_tz::Tz;
 
 use crate::domain::contact::{EmailAddress, PersonName, PhoneNumber, inert};
 use crate::domain::entry::EntryState;
+use crate::domain::sheet;
 
 use super::columns::{Field, Mapping};
 use super::reasons::{Refusal, Remark};
@@ -114,7 +114,7 @@ impl Plan {
                 }
                 Err(what) => {
                     let value = |field| cell(&row, mapping, field).unwrap_or_default();
-                    let who = who(&value(Field::Name), &value(Field::Email));
+                    let who = who(value(Field::Name), value(Field::Email));
                     plan.refused.push(Reported { line: row.line, who, what });
                 }
             }
@@ -248,12 +248,9 @@ fn who(name: &str, email: &str) -> String {
 }
 
 /// A field's value without the quote that other programs put before what a spreadsheet would run as a formula.
-fn cell<'r>(row: &'r Row<'_>, mapping: &Mapping, field: Field) -> Option<Cow<'r, str>> {
+fn cell<'r>(row: &'r Row<'_>, mapping: &Mapping, field: Field) -> Option<&'r str> {
     let value: &str = row.values.get(mapping.column(field)?)?;
-    Some(Cow::Borrowed(match value.strip_prefix('\'') {
-        Some(formula) if formula.starts_with(['=', '+', '-', '@']) => formula,
-        _ => value,
-    }))
+    Some(sheet::plain(value))
 }
 
 struct Reader<'r> {

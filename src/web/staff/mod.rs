@@ -25,6 +25,7 @@ pub mod entry;
 pub mod entry_acts;
 pub mod event;
 pub mod event_acts;
+pub mod export;
 pub mod frame;
 pub mod hasher;
 pub mod history;
@@ -61,6 +62,7 @@ pub fn router() -> Router<WebState> {
         .merge(places::router())
         .merge(bookings::router())
         .merge(audit::router())
+        .merge(export::router())
         .merge(messages::router())
 }
 

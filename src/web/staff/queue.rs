@@ -64,7 +64,7 @@ struct QueuePage {
 }
 
 /// The view that a query names; the line unless it names one.
-fn view(text: &str, searching: bool) -> QueueView {
+pub(super) fn view(text: &str, searching: bool) -> QueueView {
     match text {
         "paused" => QueueView::Paused,
         "set_aside" => QueueView::SetAside,
@@ -116,6 +116,11 @@ fn address(frame: &EventFrame, fields: &[(&str, &str)]) -> String {
 }
 
 impl QueuePage {
+    /// The table of the view that is shown, without the search.
+    fn export(&self) -> String {
+        self.frame.path(format!("/queue.csv?state={}", word(view(&self.query.state, false))))
+    }
+
     fn since(&self, row: &QueueRow) -> When {
         self.frame.when(row.since)
     }
@@ -254,6 +259,7 @@ async fn show(
             (None, Some(before)) => Turn::Before(before),
             (None, None) => Turn::First,
         },
+        positions: true,
     };
     let limit = i64::try_from(ROWS + 1).unwrap_or(i64::MAX);
     let mut rows = state.db.queue(id, staff.member.organization, &filter, limit).await?;

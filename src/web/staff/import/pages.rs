@@ -7,6 +7,7 @@ use super::super::frame::EventFrame;
 use super::look::Look;
 use crate::db::import::Import;
 use crate::domain::import::{Field, Plan, Planned, PlannedState, Refusal, Remark, Reported, counted};
+use crate::domain::sheet;
 use crate::domain::when::When;
 
 /// How many rows of the report a page shows; the rest is in the table to download.
@@ -215,8 +216,7 @@ pub(super) fn report_csv(plan: &Plan) -> Result<Vec<u8>, csv::Error> {
     let mut out = csv::Writer::from_writer("\u{FEFF}".as_bytes().to_vec());
     out.write_record(["line", "person", "taken", "what"])?;
     for (line, who, taken, what) in rows {
-        let who = if who.starts_with(['=', '+', '-', '@']) { format!("'{who}") } else { who.to_owned() };
-        out.write_record([line.to_string().as_str(), &who, taken, &what])?;
+        out.write_record([line.to_string().as_str(), &sheet::inert(who), taken, &what])?;
     }
     out.into_inner().map_err(|error| error.into_error().into())
 }
