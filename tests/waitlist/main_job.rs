@@ -107,3 +107,39 @@ async fn a_head_that_wants_more_waits_or_is_passed_over_with_a_record() {
             .expect("skips");
     assert_eq!(skips, 1);
 }
+
+/// Only whoever something changed for is written to. (Wunderbyte-GmbH/moodle-mod_booking#693: on every release, all who
+/// waited were told that they wait)
+#[tokio::test]
+async fn a_release_writes_to_nobody_for_whom_nothing_changed() {
+    let world = World::with(two_hours(), 1).await;
+    world.booked("Zoe", 1).await;
+    let waiting = world.all_waiting(&["Ann", "Ben", "Cem", "Dua"]).await;
+    world.settle().await;
+    let written = async || -> Vec<(String, String)> {
+        sqlx::query_as(
+            "SELECT p.name, m.occasion FROM messages m JOIN persons p ON p.id = m.person_id ORDER BY m.made_at, p.name",
+        )
+        .fetch_all(world.database.sql())
+        .await
+        .expect("messages")
+    };
+    let before = written().await;
+    world.later(Duration::minutes(1));
+    world.cancel_booking_of(world.person("Zoe").await).await;
+    world.settle().await;
+    let told = |who: &str, what: &str| (who.to_owned(), what.to_owned());
+    assert_eq!(written().await[before.len()..], [told("Ann", "offer"), told("Zoe", "booking_cancelled")]);
+
+    world.later(Duration::minutes(1));
+    world.decline(world.live_offer(waiting[0].id).await.id, waiting[0].person).await;
+    world.settle().await;
+    let after = written().await;
+    assert_eq!(after[before.len() + 2..], [told("Ann", "declined"), told("Ben", "offer")]);
+    // Looks at the line that change nothing write to nobody, however many.
+    for _ in 0..5 {
+        world.later(Duration::minutes(1));
+        world.pass().await;
+    }
+    assert_eq!(written().await, after);
+}

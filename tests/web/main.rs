@@ -4,15 +4,21 @@
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
 
+mod bad_input;
 mod browser;
 mod customer;
 mod foundation;
 mod import;
+mod journey;
 mod mail;
 mod outages;
 mod probe;
 mod routes;
 mod script;
+mod staff_audit;
+mod staff_events;
 mod staff_offers;
+mod staff_places;
 mod staff_queue;
 mod staff_roles;
+mod staff_rule;

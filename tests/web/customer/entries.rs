@@ -167,3 +167,54 @@ async fn my_pages_ask_who_i_am_and_come_back() {
     visitor.submit("/sign-out", &[]).await.says("You are signed out on this device.");
     assert!(visitor.get("/me").await.location().is_some());
 }
+
+/// Each state has a word of its own and a look of its own, and only a booking is something for the calendar: nobody who
+/// waits is shown as registered. (svthalia/concrexit#1007, thewca/worldcubeassociation.org#2625,
+/// fossunited/fossunited#1372, 206Tours/DB#1862)
+#[tokio::test]
+async fn each_state_has_a_word_and_a_look_of_its_own_and_only_a_booking_is_for_the_calendar() {
+    let booth = Booth::with(Policy { silence_limit: 5, ..two_hours() }, 0).await;
+    let world = &booth.world;
+    let mut ann = booth.visitor();
+    booth.fill_in(&mut ann, "Ann", "ann@example.org", "1").await;
+    let mut ann = booth.signed_in("ann@example.org").await;
+    let id: uuid::Uuid =
+        sqlx::query_scalar("SELECT id FROM entries").fetch_one(world.database.sql()).await.expect("an entry");
+    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut look = async |state: &str, word: &str| {
+        let page = ann.get(&format!("/me/entries/{id}")).await;
+        assert_eq!(page.text("main .chip"), word, "{state}: {}", page.body);
+        let class = page.attribute("main .chip", "class").expect("a look");
+        assert!(!seen.iter().any(|had| had.0 == word || had.1 == class), "{state} looks like another");
+        seen.push((word.to_owned(), class));
+        let offer = booth.world.offer(fairlist::domain::ids::EntryId(id)).await;
+        let is_booked = state == "accepted";
+        if let Some(offer) = offer {
+            let calendar = ann.get(&format!("/offers/{}/booking.ics", offer.id)).await;
+            assert_eq!(calendar.status == StatusCode::OK, is_booked, "{state}: {}", calendar.status);
+            assert_eq!(calendar.body.contains("BEGIN:VEVENT"), is_booked, "{state}");
+        }
+        let page = ann.get("/me").await;
+        assert_eq!(page.body.contains("Reference"), is_booked, "{state}");
+    };
+    look("unconfirmed", "not confirmed").await;
+    let mut fresh = booth.visitor();
+    booth.join(&mut fresh, "Ann", "ann@example.org").await;
+    look("waiting", "waiting").await;
+    world.add_places(1).await;
+    world.settle().await;
+    look("offered", "your turn").await;
+    let offer = world.live_offer(fairlist::domain::ids::EntryId(id)).await;
+    world.accept(offer.id, offer.person).await;
+    look("accepted", "booked").await;
+    world.cancel_booking_of(offer.person).await;
+    world.settle().await;
+
+    // Every state that staff see has its own rule in the one stylesheet.
+    let css = include_str!("../../../static/app.css");
+    let states = EntryState::ALL.iter().map(|state| state.as_str());
+    let states = states.chain(fairlist::domain::offer::OfferState::ALL.iter().map(|state| state.as_str()));
+    for state in states.chain(fairlist::domain::place::PlaceState::ALL.iter().map(|state| state.as_str())) {
+        assert!(css.contains(&format!(".chip-{state}")), "{state} has no look");
+    }
+}

@@ -295,3 +295,39 @@ async fn a_code_is_worth_nothing_after_ten_minutes_and_the_address_can_be_correc
     // Somebody else's visit does not even see the page.
     assert_eq!(booth.visitor().get(&page).await.status, StatusCode::NOT_FOUND);
 }
+
+/// A join is answered by one mail, so that a mistyped address is noticed; nobody's mailbox can be filled by it; and the
+/// rank is that of the first submission, whenever the code is entered. (pretix/pretix#1164)
+#[tokio::test]
+async fn a_join_is_answered_by_one_mail_and_the_rank_is_that_of_its_first_submission() {
+    let booth = Booth::with(two_hours(), 0).await;
+    let (mut ann, mut ben) = (booth.visitor(), booth.visitor());
+    let page = booth.fill_in(&mut ann, "Ann", "ann@example.org", "1").await.location().expect("a page");
+    let written = "SELECT count(*) FROM messages";
+    assert_eq!(booth.count(written).await, 1, "the code, and nothing before it is entered");
+    booth.later(Duration::minutes(1));
+    booth.join(&mut ben, "Ben", "ben@example.org").await;
+    assert_eq!(booth.count(written).await, 3, "Ben's code, and that he is on the list");
+    // Ann is late with her code, and asks for another one first.
+    booth.later(Duration::minutes(15));
+    let fresh = ann.post(&format!("{page}/resend"), &[]).await.location().expect("a page");
+    ann.get(&fresh).await;
+    let entry = ann.post(&fresh, &[("digits", &booth.digits(&fresh))]).await.location().expect("her entry");
+    ann.get(&entry).await.says("number 1");
+    assert_eq!(booth.count(written).await, 5, "her second code, and that she is on the list");
+    ben.get("/me").await.says("number 2");
+
+    // Whoever joins with somebody else's address, again and again and from anywhere, is stopped.
+    let mut last = StatusCode::OK;
+    for _ in 0..8 {
+        let mut mallory = booth.visitor();
+        last = booth.fill_in(&mut mallory, "Mallory", "victim@example.org", "1").await.status;
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+    let codes = booth.count(
+        "SELECT count(*) FROM messages m JOIN persons p ON p.id = m.person_id WHERE p.name = 'Mallory'",
+    );
+    assert_eq!(codes.await, 5);
+    assert_eq!(booth.count("SELECT count(*) FROM entries").await, 3, "one entry, however often");
+    booth.world.settle().await;
+}
