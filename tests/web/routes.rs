@@ -183,8 +183,9 @@ impl Stage {
             ("theme", format!("/theme/{}.css", world.organization)),
         ];
         let https = Settings::new("https://localhost".parse().expect("a URL"));
+        let mail = fairlist::messages::Settings::new(https.base_url.clone(), secret(), None).into();
         let router: Router = web::router(WebState::new(db.clone(), secret(), https)).expect("a router");
-        let mut stage = Self { desk: Desk { world, router }, names };
+        let mut stage = Self { desk: Desk { world, router, mail }, names };
         let front = Visitor::new(&stage.desk.router).get("/").await;
         let style = front.attribute("link[rel=stylesheet][href^='/static/']", "href").expect("a stylesheet");
         stage.names.push(("style", style));
