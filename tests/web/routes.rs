@@ -62,6 +62,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET POST", "/staff/events/new", "/staff/events/new"),
     ("GET", "/staff/events/{event}", "/staff/events/{event}"),
     ("GET", "/staff/events/{event}/queue", "/staff/events/{event}/queue"),
+    ("GET", "/staff/events/{event}/queue.csv", "/staff/events/{event}/queue.csv"),
     ("GET", "/staff/events/{event}/entries/{entry}", "/staff/events/{event}/entries/{entry}"),
     (
         "GET POST",
@@ -86,6 +87,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/staff/events/{event}/bookings", "/staff/events/{event}/bookings"),
     ("GET POST", "/staff/events/{event}/bookings/new", "/staff/events/{event}/bookings/new"),
     ("GET", "/staff/events/{event}/audit", "/staff/events/{event}/audit"),
+    ("GET", "/staff/events/{event}/audit.csv", "/staff/events/{event}/audit.csv"),
     ("GET", "/staff/events/{id}/messages", "/staff/events/{event}/messages"),
     ("GET POST", "/staff/events/{event}/import", "/staff/events/{event}/import"),
     ("GET", "/staff/events/{event}/import/{import}", "/staff/events/{event}/import/{import}"),
