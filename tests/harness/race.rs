@@ -134,8 +134,7 @@ pub fn answered<T>(ends: Vec<Result<T, DbError>>) -> Vec<T> {
 /// or a constraint.
 #[track_caller]
 pub fn collided<T: std::fmt::Debug>(ends: &[Result<T, DbError>]) {
-    let stopped = |end: &Result<T, DbError>| {
-        matches!(end, Err(DbError::LostRace(_) | DbError::Constraint(_) | DbError::Busy(_)))
-    };
+    let stopped =
+        |end: &Result<T, DbError>| matches!(end, Err(DbError::LostRace(_) | DbError::Constraint(_)));
     assert!(ends.iter().any(stopped), "the lock did nothing: {ends:?}");
 }

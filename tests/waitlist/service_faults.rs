@@ -177,7 +177,7 @@ async fn exhausted_pages_do_not_starve_sign_in() {
     let (refused, ready, sign_in) =
         tokio::join!(waitlist.accept(world.event, &accept), db.ready(), db.session_now());
     assert!(matches!(refused, Err(DbError::Unavailable(_))), "{refused:?}");
-    assert!(since.elapsed() < Duration::from_secs(3), "told in time: {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(5), "told in time: {:?}", since.elapsed());
     assert!(ready.is_ok() && sign_in.is_ok());
 
     release.cancel();
