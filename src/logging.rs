@@ -21,9 +21,12 @@ pub fn begin(format: LogFormat, level: LogLevel) -> bool {
     };
     // Postgres's notices ("already exists, skipping") and warnings ("there is no transaction in progress", at the
     // ROLLBACK with which every connection is given back) are no news; nor are the tries of a download, whose end is
-    // told.
-    let filter =
-        EnvFilter::new(format!("{},sqlx::postgres::notice=error,reqwest_retry=error", level.directive()));
+    // told. The check of where posts come from would name the whole address, which may hold a token; what it refuses
+    // we tell ourselves.
+    let filter = EnvFilter::new(format!(
+        "{},sqlx::postgres::notice=error,reqwest_retry=error,tower_http::csrf=off",
+        level.directive()
+    ));
     // The filter is everybody's, not a layer's: a layer's remembers what sqlx only asked about, and then swallows
     // the next line.
     let registry = tracing_subscriber::registry().with(filter);

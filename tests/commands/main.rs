@@ -10,4 +10,5 @@ mod kills;
 mod migrations;
 mod private_server;
 mod program;
+mod secrets;
 mod settings;

@@ -145,9 +145,7 @@ impl Running {
 
     /// Waits for its end.
     pub async fn ended(mut self) -> ExitStatus {
-        while let Ok(Ok(Some(line))) = timeout(PATIENCE, self.lines.next_line()).await {
-            self.said.push(line);
-        }
+        self.rest().await;
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => status.expect("its status"),
             Err(late) => panic!("it does not end ({late}); it said {:#?}", self.said),
@@ -159,6 +157,19 @@ impl Running {
         self.signal(Signal::SIGTERM);
         let status = self.ended().await;
         assert_eq!(status.code(), Some(0));
+    }
+
+    /// Every line that it says until it ends. While nobody listens, whoever says much is stuck.
+    pub async fn everything(mut self) -> Vec<String> {
+        self.rest().await;
+        self.said
+    }
+
+    /// Hears it out.
+    async fn rest(&mut self) {
+        while let Ok(Ok(Some(line))) = timeout(PATIENCE, self.lines.next_line()).await {
+            self.said.push(line);
+        }
     }
 
     pub async fn kill(self) {
