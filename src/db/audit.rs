@@ -107,6 +107,21 @@ impl LockedEvent {
         self.who_did(booking.0, &[Act::Cancelled.as_str()]).await
     }
 
+    /// Whether the event was public at some time.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn was_published(&mut self) -> Result<bool, DbError> {
+        let event = self.id();
+        Ok(sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM audit WHERE event_id = $1 AND subject_id = $1 AND act = $2) AS "was!""#,
+            event.0,
+            Act::Published.as_str()
+        )
+        .fetch_one(self.connection())
+        .await?)
+    }
+
     async fn who_did(&mut self, subject: uuid::Uuid, acts: &[&str]) -> Result<Option<StaffId>, DbError> {
         let event = self.id();
         let acts: Vec<String> = acts.iter().map(|act| (*act).to_owned()).collect();

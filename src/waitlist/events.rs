@@ -216,7 +216,8 @@ impl Waitlist {
         })
     }
 
-    /// A cancelled event takes place after all: what cancelling closed is reopened at its old rank.
+    /// A cancelled event takes place after all: what cancelling closed is reopened at its old rank. What never was
+    /// public is a draft again.
     ///
     /// # Errors
     /// What the database says.
@@ -231,9 +232,10 @@ impl Waitlist {
             let step = decide!(self, event, async |event| {
                 let from = event.event().state;
                 if from == EventState::Cancelled {
+                    let to =
+                        if event.was_published().await? { EventState::Published } else { EventState::Draft };
                     let note = reason.note.clone();
-                    set_state(event, EventState::Published, Act::Reopened, actor, reason.reason, note)
-                        .await?;
+                    set_state(event, to, Act::Reopened, actor, reason.reason, note).await?;
                 } else if from != EventState::Published {
                     event.nothing_to_write();
                     return Ok(Err(from));

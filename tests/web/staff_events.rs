@@ -70,6 +70,15 @@ async fn an_event_is_made_as_a_draft_given_places_and_published() {
     says(&visitor.get(public).await, "2 places are free.");
     says(&visitor.get("/").await, "Žofia’s Sommerfest");
 
+    // A draft that was cancelled is a draft again, and nobody has seen it.
+    let draft =
+        mary.post("/staff/events/new", &settings(&[("name", "Secret")])).await.location().expect("made");
+    let to = |act: &str| draft.replace("/places", &format!("/state/{act}"));
+    says(&mary.submit(&to("cancel"), &[GOODWILL]).await, "Cancelled.");
+    says(&mary.submit(&to("restore"), &[GOODWILL]).await, "Restored. Back on the list: 0 people.");
+    says(&mary.get(&to("publish")).await, "Secret draft");
+    assert_eq!(visitor.get("/e/secret").await.status, StatusCode::NOT_FOUND);
+
     // The same name again needs another address, and nothing that was typed is lost.
     let answer = mary.post("/staff/events/new", &fields).await;
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);

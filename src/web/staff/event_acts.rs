@@ -147,7 +147,7 @@ async fn page(
             "Bookings stay as they are: they are yours to settle.".to_owned(),
         ],
         EventAct::Restore => vec![
-            "The event is public again.".to_owned(),
+            "The event is what it was before it was cancelled: public, or a draft.".to_owned(),
             "Everybody whom cancelling took off the list is back at their old rank.".to_owned(),
         ],
     };
