@@ -12,3 +12,4 @@ mod private_server;
 mod program;
 mod secrets;
 mod settings;
+mod staff;
