@@ -336,7 +336,9 @@ impl Cluster {
         .fetch_one(&mut connection)
         .await?;
         if !found.role {
-            sqlx::raw_sql("CREATE ROLE fairlist LOGIN CREATEDB; GRANT pg_checkpoint TO fairlist").execute(&mut connection).await?;
+            sqlx::raw_sql("CREATE ROLE fairlist LOGIN CREATEDB; GRANT pg_checkpoint TO fairlist")
+                .execute(&mut connection)
+                .await?;
         }
         if !found.database {
             sqlx::raw_sql("CREATE DATABASE fairlist OWNER fairlist").execute(&mut connection).await?;
