@@ -24,7 +24,7 @@ pub fn begin(format: LogFormat, level: LogLevel) -> bool {
     // told. The check of where posts come from would name the whole address, which may hold a token; what it refuses
     // we tell ourselves.
     let filter = EnvFilter::new(format!(
-        "{},sqlx::postgres::notice=error,reqwest_retry=error,tower_http::csrf=off",
+        "{},sqlx::postgres::notice=error,reqwest_retry=error,tower_http=off",
         level.directive()
     ));
     // The filter is everybody's, not a layer's: a layer's remembers what sqlx only asked about, and then swallows

@@ -75,7 +75,8 @@ async fn prepare(
     let present = db.now().await?;
     db.close().await;
     let storyteller = Db::new(&database.options, PoolSizes::default(), Clock::scripted(present));
-    let made = make(storyteller.clone(), common, config).await;
+    // As a worker: on a slow machine its import takes longer than a page may.
+    let made = make(storyteller.for_workers(), common, config).await;
     storyteller.close().await;
     made
 }

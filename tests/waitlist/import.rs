@@ -65,7 +65,7 @@ impl File {
 
     async fn import(&self, db: &Db, event: EventId) -> Import {
         let id = self.start(db, event).await;
-        let end = import::run(db, event, id, &self.plan, |_| {}).await.expect("run");
+        let end = import::run(&db.for_workers(), event, id, &self.plan, |_| {}).await.expect("run");
         assert!(end.finished);
         db.import(event, id).await.expect("the import")
     }
