@@ -95,8 +95,7 @@ impl BenchDatabase {
         admin.execute(AssertSqlSafe(format!("CREATE DATABASE {name}"))).await?;
         admin.close().await?;
         let pool = PgPoolOptions::new().max_connections(20).connect_lazy_with(server.clone().database(&name));
-        sqlx::migrate!("./migrations")
-            .run(&pool)
+        super::migrate::migrate(&server.clone().database(&name))
             .await
             .map_err(|error| DbError::Other(sqlx::Error::Protocol(error.to_string())))?;
         Ok(Self { server: server.clone(), name, pool })

@@ -18,6 +18,7 @@ mod proxy;
 mod races;
 mod schema;
 mod service_faults;
+mod sets;
 mod smtp;
 mod structure;
 mod walk;
