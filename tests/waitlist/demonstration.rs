@@ -54,7 +54,7 @@ async fn a_day_of_the_demonstration_is_sound_at_every_stop() {
     let database = TestDatabase::at(MORNING).await;
     let (db, clock) = (database.db(), database.clock());
     let waitlist = Waitlist::new(db.clone(), secret());
-    demonstration::make(&waitlist, "nobody signs in").await.expect("the demonstration is made");
+    demonstration::make(&waitlist.for_workers(), "nobody signs in").await.expect("the demonstration is made");
 
     let start = clock.script().expect("a scripted clock");
     let mut workers = Workers::new(&waitlist);
