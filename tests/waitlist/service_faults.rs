@@ -111,7 +111,7 @@ async fn postgres_killed_while_offers_are_accepted() {
 
     let since = Instant::now();
     // A backend may still answer when its postmaster is gone: what is back is another server.
-    until("Postgres is back", Duration::from_mins(1), async || {
+    until("Postgres is back", Duration::from_mins(2), async || {
         started(&world.database).await.is_ok_and(|start| start != before)
     })
     .await;

@@ -113,7 +113,7 @@ async fn a_database_that_restarts_in_the_middle_of_a_click_costs_a_second_click(
     kill(booth.world.database.postmaster(), Signal::SIGQUIT).expect("told to end");
     asks_for_patience(&clicking.await.expect("answered"));
 
-    until("it is ready again", Duration::from_mins(1), async || {
+    until("it is ready again", Duration::from_mins(2), async || {
         booth.visitor().get("/readyz").await.status == StatusCode::OK
     })
     .await;

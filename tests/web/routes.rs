@@ -114,6 +114,7 @@ const FOREIGN: &[&[(&str, &str)]] = &[
     &[("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")],
     &[("sec-fetch-site", "same-site"), ("origin", "https://sibling.localhost")],
     &[("sec-fetch-site", "cross-site"), ("origin", "null")],
+    &[("sec-fetch-site", "same-origin"), ("origin", "null")],
     &[("origin", "https://evil.example")],
     &[("origin", "null")],
 ];
