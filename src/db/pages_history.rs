@@ -405,4 +405,30 @@ impl Db {
         .map(Step::from)
         .collect())
     }
+
+    /// Who was offered places first since that member of staff last did something to the event, and how many.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn offered_since_act_of(
+        &self,
+        event: EventId,
+        staff: StaffId,
+    ) -> Result<Option<(String, i32)>, DbError> {
+        let found = sqlx::query!(
+            "SELECT p.name, o.party FROM audit a
+             JOIN offers o ON o.event_id = a.event_id AND o.id = a.subject_id
+             JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id
+             JOIN persons p ON p.id = e.person_id
+             WHERE a.event_id = $1 AND a.act = 'offered' AND a.subject = 'offer'
+               AND a.seq > (SELECT seq FROM audit WHERE event_id = $1 AND actor = 'staff' AND actor_id = $2
+                            ORDER BY seq DESC LIMIT 1)
+             ORDER BY a.seq LIMIT 1",
+            event.0,
+            staff.0
+        )
+        .fetch_optional(self.pool())
+        .await?;
+        Ok(found.map(|row| (row.name, row.party)))
+    }
 }

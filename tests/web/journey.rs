@@ -131,7 +131,9 @@ impl House {
         agnes.sees(&format!("{next} is next in line and is offered it at once.")).await;
         agnes.choose("The customer asked").await;
         agnes.press("Release the place").await;
-        agnes.sees(&format!("Released: place {place}, booked by {whose}.")).await;
+        // However fast the rule was.
+        let next = format!("{next} is next and is being offered 1 place.");
+        agnes.sees(&format!("Released: place {place}, booked by {whose}. {next}")).await;
     }
 
     /// Waits until somebody was told of this occasion; where there is no mail server, Agnes opens it.

@@ -10,7 +10,7 @@ use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
 
 use crate::harness::desk::{Desk, does_not_say, says};
-use crate::harness::world::{reason, two_hours};
+use crate::harness::world::{email, reason, two_hours};
 
 const GOODWILL: (&str, &str) = ("reason", "goodwill");
 
@@ -112,6 +112,27 @@ async fn two_staff_release_the_same_place_and_one_offer_goes_out() {
     assert_eq!(desk.world.state(entries[1].id).await, EntryState::Waiting, "one place, one offer");
     let late = boris.open(&path).await;
     says(&late, "Agnes cancelled this booking");
+}
+
+#[tokio::test]
+async fn the_banner_names_who_was_offered_the_place_even_where_the_rule_was_faster_than_the_page() {
+    let desk = Desk::with(two_hours(), 1).await;
+    desk.world.booked("Bella", 1).await;
+    desk.world.all_waiting(&["Otto", "Nina"]).await;
+    let booking = desk.world.bookings(desk.world.person("Bella").await).await[0];
+    let mut agnes = desk.at_work("Agnes", Role::Agent).await;
+    let db = desk.world.database.db();
+    let staff =
+        db.staff_credentials(&email("agnes@staff.example")).await.expect("asked").expect("Agnes").staff;
+    let offered = async || db.offered_since_act_of(desk.world.event, staff).await.expect("asked");
+    assert_eq!(offered().await, None, "she did nothing yet");
+    let path = desk.path(&format!("/release/{booking}"));
+    agnes.get(&path).await;
+    let page = agnes.submit(&path, &[GOODWILL]).await;
+    says(&page, "Otto is next and is being offered 1 place.");
+    assert_eq!(offered().await, None, "nobody looked at the line yet");
+    desk.world.settle().await;
+    assert_eq!(offered().await, Some(("Otto".to_owned(), 1)), "and not Nina, who is next by now");
 }
 
 #[tokio::test]

@@ -147,7 +147,7 @@ impl Line {
                 format!("{name} is first in line and could have {party}: offer them by hand.")
             }
             (Some(halt), _) => halt.sentence().to_owned(),
-            (None, 0) => format!("{name} is next and is being offered {party}."),
+            (None, 0) => being_offered(&next.who.name, next.who.candidate.party),
             (None, missing) => {
                 let missing = i64::try_from(missing).unwrap_or(i64::MAX);
                 format!("{name} is next and waits for {party}: {missing} more must come back.")
@@ -162,5 +162,14 @@ impl Line {
 /// What the database says.
 pub async fn what_comes_next(state: &WebState, staff: &Staff, event: &Event) -> Result<String, Error> {
     let policy = state.db.policy(event.id).await?;
-    Ok(Line::read(state, event, &policy, staff.now).await?.sentence())
+    let line = Line::read(state, event, &policy, staff.now).await?;
+    // The rule may have been faster than this page, and then somebody else is next already.
+    Ok(match state.db.offered_since_act_of(event.id, staff.member.id).await? {
+        Some((name, party)) => being_offered(&name, party),
+        None => line.sentence(),
+    })
+}
+
+fn being_offered(name: &str, party: i32) -> String {
+    format!("{} is next and is being offered {}.", isolated(name), places(party))
 }
