@@ -14,6 +14,8 @@ pub struct When {
     pub absolute: String,
     /// Without the zone, where it is named nearby: "30 Mar 2027, 14:05".
     pub short: String,
+    /// What the zone is called on that date: "CEST", or "UTC+05:45" where it has no name.
+    pub zone: String,
     /// As seen from now: "in 23 min", "2 days ago".
     pub relative: String,
 }
@@ -27,6 +29,7 @@ impl When {
             millis: instant.timestamp_millis(),
             absolute: absolute(instant, zone),
             short: instant.with_timezone(&zone).format("%-d %b %Y, %H:%M").to_string(),
+            zone: zone_names(instant, zone).0,
             relative: relative(instant, now),
         }
     }
@@ -35,16 +38,20 @@ impl When {
 /// "Tue 30 Mar 2027, 14:05 (CEST, UTC+02:00)": the offset is that of the date shown, not today's.
 #[must_use]
 pub fn absolute(instant: DateTime<Utc>, zone: Tz) -> String {
+    let date = instant.with_timezone(&zone).format("%a %-d %b %Y, %H:%M");
+    match zone_names(instant, zone) {
+        (name, offset) if name == offset => format!("{date} ({offset})"),
+        (name, offset) => format!("{date} ({name}, {offset})"),
+    }
+}
+
+/// The zone's name on that date, and its offset: ("CEST", "UTC+02:00"). Many zones have no name of their own but
+/// "+0545": there both are the offset.
+fn zone_names(instant: DateTime<Utc>, zone: Tz) -> (String, String) {
     let local = instant.with_timezone(&zone);
     let offset = offset(local.offset().fix().local_minus_utc());
     let name = local.format("%Z").to_string();
-    let date = local.format("%a %-d %b %Y, %H:%M");
-    // Many zones have no name of their own but "+0545".
-    if name.starts_with(['+', '-']) || name == offset {
-        format!("{date} ({offset})")
-    } else {
-        format!("{date} ({name}, {offset})")
-    }
+    (if name.starts_with(['+', '-']) { offset.clone() } else { name }, offset)
 }
 
 /// "UTC", "UTC+05:45", "UTC−03:00" is written with a hyphen, so that it can be searched.

@@ -388,7 +388,7 @@ impl Teller {
     /// Twelve places and six who wait, some for two: the rule fills.
     async fn yoga(&self, present: DateTime<Utc>) -> Result<(), DemonstrationError> {
         let settings = EventSettings {
-            name: "Yoga on Saturday".to_owned(),
+            name: "Morning Yoga".to_owned(),
             description: "Ninety minutes for everybody. Mats are there.".to_owned(),
             venue: "Studio 2".to_owned(),
             zone: chrono_tz::Europe::Berlin,

@@ -317,6 +317,8 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         let location = HeaderValue::from_str(&target).unwrap_or(HeaderValue::from_static(door));
         return (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
     }
+    // What can only be posted to belongs to the page above it.
+    let again = if reading && status == StatusCode::METHOD_NOT_ALLOWED { above(&path) } else { again };
     let (way_out, way_out_label) = match again.filter(|_| problem.again) {
         _ if problem.sign_in && staff => ("/staff/sign-in".to_owned(), "Sign in"),
         _ if problem.sign_in => ("/sign-in".to_owned(), "Sign in"),
@@ -343,6 +345,13 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         parts.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     Response::from_parts(parts, Body::from(html))
+}
+
+/// The address above this one: "/e/concert" of "/e/concert/join".
+fn above(path: &str) -> Option<String> {
+    let path = path.split('?').next().unwrap_or_default();
+    let (above, _) = path.rsplit_once('/')?;
+    LocalPath::parse(if above.is_empty() { "/" } else { above }).map(|path| path.as_str().to_owned())
 }
 
 /// Whether somebody here wrote this body: a refusal's own page, or an answer for programs.

@@ -13,6 +13,7 @@ use super::assets::ADDRESSES;
 use super::error::Error;
 use crate::domain::ids::OrganizationId;
 use crate::domain::role::Role;
+use crate::domain::standing::grouped;
 
 /// A page: `Page(QueuePage { … })`. With a status: `(StatusCode::UNPROCESSABLE_ENTITY, Page(…))`.
 #[derive(Debug)]
@@ -372,7 +373,7 @@ impl Pages {
         if self.total == 0 || first > self.total {
             "None of these".to_owned()
         } else {
-            format!("{first}–{last} of {}", self.total)
+            format!("{}–{} of {}", grouped(first), grouped(last), grouped(self.total))
         }
     }
 

@@ -163,7 +163,7 @@ async fn cancel(
         CancelOutcome::Already { .. } | CancelOutcome::NotYours => false,
     });
     let (tone, text) = if done {
-        (Tone::Done, "Your booking is cancelled. The places go to the next in line.")
+        (Tone::Done, "Your booking is cancelled: what you gave back goes to whoever is next.")
     } else {
         (Tone::Note, "This booking had been cancelled before.")
     };

@@ -184,9 +184,9 @@ fn why_no_place(
 /// What happened, as its owner is told; nothing for what concerns nobody but us.
 pub(super) fn story(line: &StoryLine) -> Option<String> {
     let reason = Reason::parse(&line.reason);
-    let stays = match line.to {
-        Some(EntryState::Waiting) => " You stayed on the waitlist.",
-        _ => "",
+    let stay = |what: &str| match line.to {
+        Some(EntryState::Waiting) => format!("{what}. You stayed on the waitlist."),
+        _ => what.to_owned(),
     };
     let who = if line.by_staff { "The organizer" } else { "You" };
     Some(match Act::parse(&line.act)? {
@@ -198,25 +198,25 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         Act::Confirmed => "You confirmed your address".to_owned(),
         Act::Lapsed => "It was not confirmed within 24 hours".to_owned(),
         Act::Offered if line.of_offer => return None,
-        Act::Offered => "It was your turn: places were held for you".to_owned(),
+        Act::Offered => "It was your turn: you got an offer".to_owned(),
         Act::Accepted => match reason {
             Some(Reason::BookedDirectly) => "You booked".to_owned(),
             _ if line.by_staff => "The organizer booked for you".to_owned(),
-            _ => "You took the places".to_owned(),
+            _ => "You said yes and booked".to_owned(),
         },
-        Act::Declined if line.by_staff => format!("The organizer passed the places on for you.{stays}"),
-        Act::Declined => format!("You passed the places on.{stays}"),
-        Act::Expired => format!("The time to take the places ran out.{stays}"),
+        Act::Declined if line.by_staff => stay("The organizer passed on for you what was offered"),
+        Act::Declined => stay("You passed on what was offered"),
+        Act::Expired => stay("The time to answer ran out"),
         Act::Revoked => match reason {
-            Some(Reason::ListClosed) => format!("The list was closed and the offer taken back.{stays}"),
+            Some(Reason::ListClosed) => stay("The list was closed and the offer taken back"),
             Some(Reason::EventCancelled) => "The event was cancelled and the offer taken back".to_owned(),
-            _ => format!("The organizer took the offer back.{stays}"),
+            _ => stay("The organizer took the offer back"),
         },
         Act::AnswerRecorded => "The organizer wrote down your answer".to_owned(),
         Act::Reactivated => "The organizer gave you the offer again".to_owned(),
         Act::DeadlineMoved => "The deadline of your offer moved".to_owned(),
         Act::Left if reason == Some(Reason::WindowEnded) => {
-            "The time to take the places ran out, and you left".to_owned()
+            "The time to answer ran out, and you left".to_owned()
         }
         Act::Left => "You left the waitlist".to_owned(),
         Act::Removed => "The organizer took you off the waitlist".to_owned(),
@@ -224,7 +224,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
             "Paused, because several offers in a row went unanswered".to_owned()
         }
         Act::Paused => format!("{who} paused it"),
-        Act::Resumed if reason == Some(Reason::Resumed) && !line.by_staff => "It goes on".to_owned(),
+        Act::Resumed if reason == Some(Reason::Resumed) && !line.by_staff => "The pause ended".to_owned(),
         Act::Resumed => format!("{who} resumed it"),
         Act::ContactChanged if reason == Some(Reason::ContactWorks) => "Messages reach you again".to_owned(),
         Act::ContactChanged => "Messages to you came back".to_owned(),

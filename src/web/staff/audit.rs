@@ -19,6 +19,7 @@ use crate::domain::audit::Act as Done;
 use crate::domain::ids::EventId;
 use crate::domain::reason::Reason;
 use crate::domain::role::Act;
+use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
 pub(super) fn router() -> Router<WebState> {
@@ -50,6 +51,14 @@ struct AuditPage {
 }
 
 impl AuditPage {
+    fn sentence(&self) -> String {
+        match self.length {
+            0 => "Nothing is on record yet.".to_owned(),
+            1 => "1 record.".to_owned(),
+            length => format!("{} records, each sealed by the hash of the one before.", grouped(length)),
+        }
+    }
+
     fn when(&self, row: &Step) -> When {
         self.frame.when(row.at)
     }

@@ -231,7 +231,7 @@ impl About {
         match self.policy.window {
             Some(window) => DeadlineField {
                 label: "Deadline",
-                hint: format!("In {zone}. Leave it empty for the rule's {}.{start}", length(window)),
+                hint: format!("In {zone}. Leave it empty for the rule’s {}.{start}", length(window)),
                 required: false,
             },
             None => DeadlineField {

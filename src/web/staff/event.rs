@@ -16,6 +16,7 @@ use super::words;
 use crate::db::pages_staff::{HinderedCounts, LiveOffer};
 use crate::domain::allocation::PassOutcome;
 use crate::domain::entry::EntryState;
+use crate::domain::event::EventState;
 use crate::domain::ids::EventId;
 use crate::domain::place::PlaceCounts;
 use crate::domain::policy::Policy;
@@ -47,6 +48,7 @@ struct EventPage {
     offers: Vec<LiveOffer>,
     may_offer: bool,
     may_release: bool,
+    may_edit: bool,
 }
 
 /// How the last pass ended.
@@ -211,6 +213,7 @@ async fn show(
         offered: entries.of(EntryState::Offered),
         may_offer: staff.may(Act::ActOnOffers),
         may_release: staff.may(Act::ReleasePlaces),
+        may_edit: staff.may(Act::EditEvents),
         layout,
         frame,
         counts,

@@ -118,12 +118,11 @@ async fn page(
     errors: Errors,
 ) -> Result<Response, Error> {
     let name = isolated(&event.name);
-    let waiting = people(state.db.entry_counts(event.id).await?.live());
+    let live = state.db.entry_counts(event.id).await?.live();
+    let waiting = people(live);
     let pending = state.db.offer_counts(event.id).await?;
     let pending =
         pending.iter().find(|(state, _)| state.as_str() == "pending").map_or(0, |(_, count)| *count);
-    let offers =
-        if pending == 1 { "1 pending offer is".to_owned() } else { format!("{pending} pending offers are") };
     let effects = match act {
         EventAct::Publish => vec![
             format!("{name} appears in the public list of events."),
@@ -137,13 +136,25 @@ async fn page(
             format!("Those who wait ({waiting}) keep their rank and are served by the rule."),
         ],
         EventAct::CloseList => vec![
-            format!("{offers} taken back, and their people are told."),
+            match pending {
+                0 => "No offer is pending: nobody loses one.".to_owned(),
+                1 => "1 pending offer is taken back, and its person is told.".to_owned(),
+                n => format!("{n} pending offers are taken back, and their people are told."),
+            },
             "Nobody can join, and nothing is offered. Open places can be booked by anybody.".to_owned(),
             "Everybody keeps their rank, for when the list is opened again.".to_owned(),
         ],
         EventAct::Cancel => vec![
-            format!("{offers} taken back."),
-            format!("Everybody on the list ({waiting}) is told that the event is cancelled."),
+            match pending {
+                0 => "No offer is pending: nobody loses one.".to_owned(),
+                1 => "1 pending offer is taken back.".to_owned(),
+                n => format!("{n} pending offers are taken back."),
+            },
+            if live == 0 {
+                "Nobody is on the list.".to_owned()
+            } else {
+                format!("Everybody on the list ({waiting}) is told that the event is cancelled.")
+            },
             "Bookings stay as they are: they are yours to settle.".to_owned(),
         ],
         EventAct::Restore => vec![

@@ -8,6 +8,7 @@ use super::super::page::{Layout, NavLink, Section};
 use super::Staff;
 use crate::domain::event::{Event, ListState};
 use crate::domain::ids::EventId;
+use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
 /// The pages of an event.
@@ -129,7 +130,7 @@ pub fn isolated(name: &str) -> String {
 pub fn places(count: impl Into<i64>) -> String {
     match count.into() {
         1 => "1 place".to_owned(),
-        count => format!("{count} places"),
+        count => format!("{} places", grouped(count)),
     }
 }
 
@@ -142,7 +143,7 @@ pub fn are(count: impl Into<i64>) -> &'static str {
 /// "1 person", "12 people".
 #[must_use]
 pub fn people(count: i64) -> String {
-    if count == 1 { "1 person".to_owned() } else { format!("{count} people") }
+    if count == 1 { "1 person".to_owned() } else { format!("{} people", grouped(count)) }
 }
 
 /// Where to go after an act: the view it was begun from, or else the page of what was acted upon.

@@ -250,7 +250,7 @@ fn state_word(state: MessageState) -> &'static str {
         MessageState::Sending => "sending",
         MessageState::Told => "told",
         MessageState::Suppressed => "suppressed",
-        MessageState::Dead => "dead letter",
+        MessageState::Dead => "not delivered",
     }
 }
 
@@ -411,7 +411,10 @@ async fn send_again(
         }
         Replayed::NotDead => {
             staff
-                .flash(Tone::Note, "Nothing was done: it is no dead letter any more. This is how it stands.")
+                .flash(
+                    Tone::Note,
+                    "Nothing was done: it does not wait for that any more. This is how it stands.",
+                )
                 .await?;
         }
     }
@@ -426,9 +429,9 @@ async fn send_all_again(
     staff.require(Act::Message)?;
     let sent = state.db.replay_dead_letters(staff.member.organization, staff.member.id).await?;
     let text = match sent {
-        0 => "Nothing was done: there are no dead letters any more.".to_owned(),
-        1 => "1 dead letter is queued again.".to_owned(),
-        n => format!("{n} dead letters are queued again."),
+        0 => "Nothing was done: every message was delivered or is queued already.".to_owned(),
+        1 => "1 message is queued again.".to_owned(),
+        n => format!("{n} messages are queued again."),
     };
     staff.flash(if sent == 0 { Tone::Note } else { Tone::Done }, text).await?;
     Ok(Redirect::to("/staff/messages"))

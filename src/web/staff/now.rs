@@ -131,14 +131,7 @@ fn needs(event: &EventSummary, now: DateTime<Utc>) -> Vec<Need> {
         need(
             "closed",
             "list closed",
-            format!(
-                "The list is closed while {} waiting.",
-                if event.waiting == 1 {
-                    "1 person is".to_owned()
-                } else {
-                    format!("{} people are", event.waiting)
-                }
-            ),
+            format!("The list is closed while {} waiting.", wait(event.waiting)),
             vec![(path("/settings"), "Open the list"), (path("/queue"), "See who waits")],
         );
     } else if let Some(head) = event.head.as_ref().filter(|_| event.list != ListState::Closed) {
@@ -283,16 +276,26 @@ impl EventsPage {
 
     fn sentence(&self) -> String {
         let waiting: i64 = self.events.iter().map(|event| event.waiting).sum();
+        let (one, many) = match self.state {
+            EventState::Draft => ("a draft", "drafts"),
+            EventState::Published => ("published", "published"),
+            EventState::Cancelled => ("cancelled", "cancelled"),
+            EventState::Over => ("over", "over"),
+        };
         match self.pages.total {
-            0 => format!("No event is {}.", self.state),
-            1 => format!("1 event is {}; {} waiting.", self.state, wait(waiting)),
-            count => format!("{count} events are {}; {} waiting.", self.state, wait(waiting)),
+            0 => format!("No event is {one}."),
+            1 => format!("1 event is {one}; {} waiting.", wait(waiting)),
+            count => format!("{count} events are {many}; {} waiting.", wait(waiting)),
         }
     }
 }
 
 fn wait(count: i64) -> String {
-    if count == 1 { "1 person is".to_owned() } else { format!("{} are", people(count)) }
+    match count {
+        0 => "nobody is".to_owned(),
+        1 => "1 person is".to_owned(),
+        count => format!("{} are", people(count)),
+    }
 }
 
 async fn list(

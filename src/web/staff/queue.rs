@@ -24,6 +24,7 @@ use crate::domain::entry::{EntryState, Hindrance, OrderKey};
 use crate::domain::ids::EventId;
 use crate::domain::policy::Policy;
 use crate::domain::role::Act;
+use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
 pub(super) fn router() -> Router<WebState> {
@@ -180,7 +181,7 @@ impl QueuePage {
         }
         match self.total {
             Some(1) => "1 entry.".to_owned(),
-            Some(total) => format!("{total} entries."),
+            Some(total) => format!("{} entries.", grouped(total)),
             None => String::new(),
         }
     }

@@ -51,7 +51,7 @@ impl SettingsForm {
     fn settings(&self, errors: &mut Errors) -> Option<EventSettings> {
         let name = self.name.trim();
         if name.is_empty() {
-            errors.add("name", "Enter the event's name.");
+            errors.add("name", "Enter the event’s name.");
         } else if name.chars().count() > 200 || !is_plain_line(name) {
             errors.add("name", "Use at most 200 characters, on one line, none of which turns text around.");
         }

@@ -122,10 +122,10 @@ pub fn offer_is(state: OfferState) -> &'static str {
         OfferState::Accepting => {
             "This offer is just being confirmed by the booking service. Wait for its answer."
         }
-        OfferState::Accepted => "This offer was accepted: the places are booked.",
-        OfferState::Declined => "This offer was declined: its places went on to the next.",
-        OfferState::Expired => "This offer has expired: its places went on to the next.",
-        OfferState::Revoked => "This offer was taken back: its places went on to the next.",
+        OfferState::Accepted => "This offer was accepted: what it kept is booked.",
+        OfferState::Declined => "This offer was declined: what it kept went on to the next in line.",
+        OfferState::Expired => "This offer has expired: what it kept went on to the next in line.",
+        OfferState::Revoked => "This offer was taken back: what it kept went on to the next in line.",
         OfferState::Conflicted => "This offer failed: the booking service says that the place is gone.",
     }
 }

@@ -85,7 +85,7 @@ async fn after_too_many_unanswered_offers_the_page_says_how_to_resume() {
     let address = format!("/me/entries/{}", ann.id);
     let page = visitor.get(&address).await;
     page.says("Several offers in a row went unanswered");
-    page.says("The time to take the places ran out. You stayed on the waitlist.");
+    page.says("The time to answer ran out. You stayed on the waitlist.");
     visitor.submit(&format!("{address}/resume"), &[]).await.says("It goes on");
     booth.world.settle().await;
     visitor.get(&address).await.says("It is your turn");

@@ -8,6 +8,7 @@ use super::look::Look;
 use crate::db::import::Import;
 use crate::domain::import::{Field, Plan, Planned, PlannedState, Refusal, Remark, Reported, counted};
 use crate::domain::sheet;
+use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
 /// How many rows of the report a page shows; the rest is in the table to download.
@@ -108,13 +109,13 @@ impl PreviewPage {
         }
         let expired = match expired {
             0 => String::new(),
-            expired => format!(", {expired} on record as expired"),
+            expired => format!(", {} on record as expired", number(expired)),
         };
         format!(
             "{} of {} would be taken: {} in the line{expired}.",
             count(plan.people.len(), "person"),
             count(plan.rows, "row"),
-            waiting
+            number(waiting)
         )
     }
 
@@ -197,12 +198,18 @@ impl ProgressPage {
     }
 }
 
+/// "1,158".
+fn number(n: usize) -> String {
+    grouped(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
 /// "1 row", "2 rows", "3 people".
 pub(super) fn count(n: usize, what: &str) -> String {
+    let number = number(n);
     match (n, what) {
         (1, what) => format!("1 {what}"),
-        (n, "person") => format!("{n} people"),
-        (n, what) => format!("{n} {what}s"),
+        (_, "person") => format!("{number} people"),
+        (_, what) => format!("{number} {what}s"),
     }
 }
 
