@@ -197,7 +197,7 @@ impl IntoResponse for Error {
                     ..Problem::new(
                         "Your role does not allow that",
                         format!(
-                            "To {act} takes the role {}. Nothing was done. An owner of your organization can change roles.",
+                            "It takes the role {} to {act}. Nothing was done. An owner of your organization can change roles.",
                             act.needs()
                         ),
                     )
@@ -317,8 +317,13 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         let location = HeaderValue::from_str(&target).unwrap_or(HeaderValue::from_static(door));
         return (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
     }
-    // What can only be posted to belongs to the page above it.
-    let again = if reading && status == StatusCode::METHOD_NOT_ALLOWED { above(&path) } else { again };
+    let again = match status {
+        // What can only be posted to belongs to the page above it.
+        StatusCode::METHOD_NOT_ALLOWED if reading => above(&path),
+        // It would be refused again.
+        StatusCode::FORBIDDEN if reading => None,
+        _ => again,
+    };
     let (way_out, way_out_label) = match again.filter(|_| problem.again) {
         _ if problem.sign_in && staff => ("/staff/sign-in".to_owned(), "Sign in"),
         _ if problem.sign_in => ("/sign-in".to_owned(), "Sign in"),

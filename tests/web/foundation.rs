@@ -146,6 +146,19 @@ async fn what_is_asked_wrongly_is_a_page_without_a_parsers_text() {
 }
 
 #[tokio::test]
+async fn an_address_that_can_only_be_posted_to_leads_to_the_page_above_it() {
+    let site = Site::probed(START, "http://localhost").await;
+    let mut visitor = site.visitor();
+    for (path, above) in
+        [("/e/concert/join?x=1", "/e/concert"), ("/sign-out", "/"), ("/staff/sign-out", "/staff")]
+    {
+        let answer = visitor.get(path).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(answer.attribute("main a", "href").as_deref(), Some(above), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn only_our_own_pages_can_post() {
     let site = Site::probed(START, "http://localhost").await;
     let mut visitor = site.visitor();
@@ -364,7 +377,8 @@ async fn who_was_removed_or_given_another_role_notices_at_once() {
     sqlx::query("UPDATE staff SET role = 'agent' WHERE id = $1").bind(id.0).execute(sql).await.unwrap();
     let answer = visitor.get("/staff/probe/owner").await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
-    answer.says("To manage the team takes the role owner. Nothing was done.");
+    answer.says("It takes the role owner to manage the team. Nothing was done.");
+    answer.says("Go to the start");
     assert!(site.database.db().disable_staff(id).await.expect("disabled"));
     assert_eq!(visitor.get("/staff/probe").await.status, StatusCode::SEE_OTHER);
     assert_eq!(
