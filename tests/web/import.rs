@@ -84,7 +84,7 @@ async fn the_real_export_is_previewed_started_and_reported() {
     let preview = upload(&mut visitor, &path, PRETIX_EXPORT).await.location().expect("on to the preview");
 
     let page = visitor.get(&preview).await;
-    page.says("1178 people of 1200 rows would be taken: 1158 in the line, 20 on record as expired.");
+    page.says("1,178 people of 1,200 rows would be taken: 1,158 in the line, 20 on record as expired.");
     page.says("recognised as a waiting list exported by pretix");
     page.says("The list is empty: they would be its first.");
     page.says("Not taken: 22");
@@ -97,12 +97,12 @@ async fn the_real_export_is_previewed_started_and_reported() {
     let started = start(&mut visitor, &preview, &page, &[]).await;
     assert_eq!(started.location().as_deref(), Some(preview.as_str()));
     let page = visitor.get(&preview).await;
-    page.says("0 of 1178 people are seen to. You may close this page: it goes on.");
+    page.says("0 of 1,178 people are seen to. You may close this page: it goes on.");
     assert_eq!(page.attribute("body", "data-live").as_deref(), Some("2"));
 
     carried_on(&site).await;
     let page = visitor.get(&preview).await;
-    page.says("1178 people of my list.csv joined the list.");
+    page.says("1,178 people of my list.csv joined the list.");
     page.says("Not taken: 22");
     assert_eq!(number(&site, "SELECT count(*) FROM entries WHERE state = 'waiting'").await, 1_158);
     assert_eq!(number(&site, "SELECT count(*) FROM messages").await, 0, "nobody was told");
@@ -115,7 +115,7 @@ async fn the_real_export_is_previewed_started_and_reported() {
     let report = visitor.get(&format!("{preview}/report.csv")).await;
     assert_eq!(report.header("content-type"), "text/csv; charset=utf-8");
     assert_eq!(report.body.lines().count(), 1 + 22 + 21);
-    visitor.get(&path).await.says("1178 taken");
+    visitor.get(&path).await.says("1,178 taken");
 }
 
 #[tokio::test]

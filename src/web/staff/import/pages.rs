@@ -86,9 +86,11 @@ impl UploadPage {
     fn standing(import: &Import) -> String {
         let already = import.already.len();
         match import.finished_at {
-            None => format!("{} of {}", import.rows_done, count(import.rows_total, "person")),
-            Some(_) if already > 0 => format!("{} taken, {already} on the list before", import.taken),
-            Some(_) => format!("{} taken", import.taken),
+            None => format!("{} of {}", number(import.rows_done), count(import.rows_total, "person")),
+            Some(_) if already > 0 => {
+                format!("{} taken, {} on the list before", number(import.taken), number(already))
+            }
+            Some(_) => format!("{} taken", number(import.taken)),
         }
     }
 
