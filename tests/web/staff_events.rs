@@ -96,7 +96,7 @@ async fn what_is_wrong_with_an_event_is_said_at_its_field_and_everything_typed_i
     for path in ["/staff/events/new".to_owned(), desk.path("/settings")] {
         mary.get(&path).await;
         for (name, value, said) in [
-            ("name", "", "Enter the event's name."),
+            ("name", "", "Enter the event’s name."),
             (
                 "name",
                 long.as_str(),
@@ -210,7 +210,7 @@ async fn a_list_is_frozen_closed_and_opened_again_and_everybody_keeps_the_rank()
     assert_eq!(desk.world.state(entries[0].id).await, EntryState::Offered, "whoever waits is served");
 
     let page = mary.get(&to("close-list")).await;
-    says(&page, "1 pending offer is taken back, and their people are told.");
+    says(&page, "1 pending offer is taken back, and its person is told.");
     let refused = mary.post(&to("close-list"), &[("reason", "other"), ("note", "")]).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
     says(&refused, "Say in the note what the other reason is.");

@@ -226,8 +226,8 @@ async fn book(
     let mut errors = Errors::default();
     let name = errors.check("name", PersonName::parse(&form.name));
     let email = errors.check("email", EmailAddress::parse(&form.email));
-    let party = form.party.trim().parse().ok().filter(|party: &i32| *party >= 1);
-    let party = errors.check("party", party.ok_or("Enter how many places, as a number from 1."));
+    let party: Option<i32> =
+        errors.check("party", form.party.trim().parse().map_err(|_| "Enter a whole number."));
     let once: Option<uuid::Uuid> = errors.check("", form.once.parse().map_err(|_| "Open the form again."));
     let given = ActForm { reason: form.reason.clone(), note: form.note.clone(), ..ActForm::default() };
     let reason = given.reason(&mut errors);
