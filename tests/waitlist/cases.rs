@@ -498,7 +498,7 @@ async fn with_no_places_at_all_everybody_waits() {
     assert_eq!(world.state(entry.id).await, EntryState::Waiting);
 }
 
-/// pretix/pretix#970, ifinavet/yggdrasil#263: the figures did not add up, and went below zero.
+/// pretix/pretix#972, ifinavet/yggdrasil#263: the figures did not add up, and went below zero.
 #[tokio::test]
 async fn capacity_is_booked_and_held_and_open_at_every_step() {
     let world = World::with(two_hours(), 3).await;

@@ -288,7 +288,8 @@ async fn control_without_the_lock_accept_and_sweep_collide() {
     collided(&accept_against_the_sweep(Lock::Off).await.1);
 }
 
-/// A thousand offers whose deadline passes while they are accepted and swept: each ends in exactly one way.
+/// HiEventsDev/Hi.Events#1072: the expiry job and the count of places disagreed. A thousand offers whose deadline
+/// passes while they are accepted and swept: each ends in exactly one way.
 #[tokio::test(flavor = "multi_thread")]
 async fn accepting_against_the_sweep_a_thousand_times_ends_in_exactly_one_way_each() {
     let world = World::with(Policy { after_expiry: After::Leave, ..two_hours() }, 0).await;
