@@ -159,14 +159,26 @@ pub async fn step(
         // The lock is let go by the commit, which is part of the time.
         Ok(Progress { locked: since.elapsed(), ..progress })
     };
-    for _ in 0..2 {
+    let mut tries = 0;
+    let progress = loop {
         match retry(db.entropy(), once).await {
             // Somebody with one of the addresses joined another list meanwhile: now they are known.
-            Err(DbError::Constraint(name)) if name == "contacts_email_key" => {}
-            result => return result,
+            Err(DbError::Constraint(name)) if name == "contacts_email_key" && tries < 2 => tries += 1,
+            result => break result?,
+        }
+    };
+    if doubled(&progress) {
+        // A hint for what follows; what is committed stays done without it.
+        if let Err(error) = db.measure_lists().await {
+            tracing::debug!(%error, "the lists were not measured");
         }
     }
-    retry(db.entropy(), once).await
+    Ok(progress)
+}
+
+/// Whether about as many have been seen to in this step as in all before.
+fn doubled(progress: &Progress) -> bool {
+    progress.done.checked_ilog2() != (progress.done - progress.step.min(progress.done)).checked_ilog2()
 }
 
 async fn step_locked(
