@@ -441,7 +441,8 @@ impl LockedEvent {
         )
     }
 
-    /// Entries that cancelling closed, with what they were, for reopening.
+    /// Entries that cancelling closed, with what they were, for reopening. Not those of whoever has a live one, and
+    /// of several of one person the newest.
     ///
     /// # Errors
     /// What the database says.
@@ -449,7 +450,11 @@ impl LockedEvent {
         let event = self.id();
         let rows = entries(
             select_entries!(
-                "WHERE e.event_id = $1 AND e.state = 'closed' ORDER BY e.arrival LIMIT $2",
+                "WHERE e.event_id = $1 AND e.state = 'closed' AND NOT EXISTS (
+                     SELECT FROM entries o WHERE o.event_id = $1 AND o.person_id = e.person_id AND o.id <> e.id
+                       AND (o.state IN ('unconfirmed', 'waiting', 'offered')
+                            OR o.state = 'closed' AND o.arrival > e.arrival))
+                 ORDER BY e.arrival LIMIT $2",
                 event.0,
                 limit
             )

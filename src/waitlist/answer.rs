@@ -15,6 +15,7 @@ use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
 use crate::domain::booking::{Booking, BookingSource, reference};
 use crate::domain::entry::{Entry, EntryState, Return};
+use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferAct, OfferState, Refusal};
@@ -142,6 +143,8 @@ pub(super) async fn accept(
 ) -> Result<Vec<AcceptOutcome>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
+    // Of many offers some may still be pending a moment after their event was cancelled.
+    let ended = matches!(event.event().state, EventState::Cancelled | EventState::Over);
     let mut references = references(event, &known).await?;
     let mut accepted: Vec<(Accept, &Offer)> = Vec::new();
     let mut outcomes = Vec::with_capacity(commands.len());
@@ -160,6 +163,7 @@ pub(super) async fn accept(
             }
         } else {
             match offer.after(OfferAct::Accept, event.now()) {
+                Ok(_) if ended => AcceptOutcome::Revoked,
                 Ok(_) => {
                     let reference = reference(event.entropy().bytes());
                     references.insert(offer.id, reference.clone());

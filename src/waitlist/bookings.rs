@@ -1,6 +1,8 @@
 //! Booking without an offer, by customers and staff, and cancelling: a cancelled booking frees its place once.
 
-use super::answer::{Accept, AcceptOutcome};
+use sha2::{Digest, Sha256};
+
+use super::answer::AcceptOutcome;
 use super::ending::labels;
 use super::join::free_for_all;
 use super::{Waitlist, decide};
@@ -103,12 +105,11 @@ impl Waitlist {
         match outcome {
             // Staff who book for somebody with a live offer accept it on their behalf.
             BookOutcome::HasOffer(offer) if command.actor.staff().is_some() => {
-                let accept = Accept { offer, person: command.person, actor: command.actor };
-                match self.accept(event, &[accept]).await?.pop() {
-                    Some(
-                        AcceptOutcome::Accepted { reference, party }
-                        | AcceptOutcome::AlreadyAccepted { reference, party },
-                    ) => Ok(BookOutcome::Booked { reference, party }),
+                match self.accept_for(event, offer, command.actor, &command.reason).await? {
+                    AcceptOutcome::Accepted { reference, party }
+                    | AcceptOutcome::AlreadyAccepted { reference, party } => {
+                        Ok(BookOutcome::Booked { reference, party })
+                    }
                     _ => Ok(BookOutcome::HasOffer(offer)),
                 }
             }
@@ -153,7 +154,7 @@ impl Waitlist {
 }
 
 async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, DbError> {
-    if let Some(facts) = event.told(Occasion::Accepted, command.once).await? {
+    if let Some(facts) = event.told(Occasion::Accepted, act(command)).await? {
         event.nothing_to_write();
         return Ok(BookOutcome::Booked {
             reference: facts.reference.unwrap_or_default(),
@@ -203,6 +204,19 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
     Ok(BookOutcome::Booked { reference, party: command.party })
 }
 
+/// The act's name in the outbox. A form may come again with somebody else in it: that is another act, and what one
+/// visitor names theirs never answers another.
+fn act(command: &Book) -> uuid::Uuid {
+    let digest = Sha256::new()
+        .chain_update(b"fairlist booking")
+        .chain_update(command.once)
+        .chain_update(command.person.0)
+        .finalize();
+    let mut name = [0; 16];
+    name.copy_from_slice(&digest[..16]);
+    uuid::Uuid::from_bytes(name)
+}
+
 async fn take_open(
     event: &mut LockedEvent,
     command: &Book,
@@ -214,7 +228,7 @@ async fn take_open(
     event.tell(Draft {
         person: command.person,
         occasion: Occasion::Accepted,
-        subject: command.once,
+        subject: act(command),
         count: 0,
         facts: Facts {
             party: Some(command.party),

@@ -179,7 +179,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<EventOutcome, DbError> {
-        let (mut revoked, mut entries, mut changed) = (0, 0, false);
+        let (mut revoked, mut entries, mut all) = (0, 0, None);
         loop {
             let step = decide!(self, event, async |event| {
                 match event.event().state {
@@ -189,18 +189,23 @@ impl Waitlist {
                         return Ok(Err(EventState::Over));
                     }
                 }
-                let first = event.event().state != EventState::Cancelled;
+                // Passes help to close a long list: how many there were is counted before.
+                let before = if event.event().state == EventState::Cancelled {
+                    None
+                } else {
+                    Some((event.pending_holds().await?, event.live_count().await?))
+                };
                 let note = reason.note.clone();
                 let (offers, closed) =
                     end(event, EventState::Cancelled, actor, Reason::EventCancelled, note).await?;
                 event.nothing_to_write();
-                Ok(Ok((first, offers, closed)))
+                Ok(Ok((before, offers, closed)))
             })
             .await?;
             match step {
                 Err(from) => return Ok(EventOutcome::NotFrom(from)),
-                Ok((first, offers, closed)) => {
-                    changed |= first;
+                Ok((before, offers, closed)) => {
+                    all = all.or(before);
                     revoked += offers;
                     entries += closed;
                     if offers < CHUNK && closed < CHUNK {
@@ -209,10 +214,13 @@ impl Waitlist {
                 }
             }
         }
-        Ok(if changed || entries > 0 {
-            EventOutcome::Done { revoked, entries }
-        } else {
-            EventOutcome::Already
+        Ok(match all {
+            Some((pending, live)) => EventOutcome::Done {
+                revoked: usize::try_from(pending).unwrap_or(revoked),
+                entries: usize::try_from(live).unwrap_or(entries),
+            },
+            None if entries > 0 => EventOutcome::Done { revoked, entries },
+            None => EventOutcome::Already,
         })
     }
 

@@ -238,7 +238,7 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
             outcomes.push(Ok(JoinOutcome::PartyTooLarge(policy.largest_party())));
         } else if need_not_wait(command) {
             outcomes.push(Ok(JoinOutcome::PlacesFree));
-        } else if free == 0 {
+        } else if free <= 0 {
             outcomes.push(Ok(JoinOutcome::ListFull));
         } else {
             free -= 1;

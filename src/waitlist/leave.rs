@@ -85,6 +85,11 @@ impl Waitlist {
                 event.nothing_to_write();
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
+            // A person does not make staff's pause their own, and could then end it.
+            if matches!(actor, Actor::Person(_)) && before.paused.is_some() {
+                event.nothing_to_write();
+                return Ok(PauseOutcome::Already);
+            }
             let after = Entry { paused: Some(by), paused_until: until, ..before.clone() };
             change(event, before, after, actor, Act::Paused, reason).await
         })
@@ -107,6 +112,11 @@ impl Waitlist {
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();
                 return Ok(PauseOutcome::NotWaiting(before.state));
+            }
+            // What staff paused, staff resume, also in the moment after the person's page was read.
+            if matches!(actor, Actor::Person(_)) && before.paused == Some(PausedBy::Staff) {
+                event.nothing_to_write();
+                return Ok(PauseOutcome::Already);
             }
             let after = Entry { paused: None, paused_until: None, silent_offers: 0, ..before.clone() };
             let outcome = change(event, before, after, actor, Act::Resumed, reason).await?;

@@ -299,12 +299,19 @@ pub(super) fn moved_back(entry: &Entry, back: Return) -> Entry {
     after
 }
 
-/// A day after its start a published event is over, and what still waits is closed.
+/// A day after its start a published event is over. What still waits for an event that has ended is closed, a chunk
+/// at a time; so is what a cancellation did not get to, because the program was stopped between two chunks.
 async fn close_when_over(event: &mut LockedEvent) -> Result<(), DbError> {
-    let over = event.event().state == EventState::Published
-        && event.event().starts_at.is_some_and(|start| start + OVER_AFTER <= event.now());
-    if over {
-        super::events::end(event, EventState::Over, Actor::System, Reason::EventOver, None).await?;
+    let past = event.event().starts_at.is_some_and(|start| start + OVER_AFTER <= event.now());
+    let (state, reason) = match event.event().state {
+        EventState::Cancelled => (EventState::Cancelled, Reason::EventCancelled),
+        EventState::Over => (EventState::Over, Reason::EventOver),
+        EventState::Published if past => (EventState::Over, Reason::EventOver),
+        EventState::Published | EventState::Draft => return Ok(()),
+    };
+    let (revoked, closed) = super::events::end(event, state, Actor::System, reason, None).await?;
+    if revoked == CHUNK || closed == CHUNK {
+        event.want_pass();
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod accept_faults;
 mod cases;
 mod check;
 mod demonstration;
+mod edges;
 mod faults;
 mod import;
 mod locked_event;
