@@ -247,10 +247,11 @@ impl super::Db {
         after: i64,
         limit: i64,
     ) -> Result<Vec<FullRecord>, DbError> {
-        let rows = sqlx::query!(
-            r#"SELECT a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id, a.from_state, a.to_state,
-                      a.reason, a.entry_id, a.order_key, a.policy_version, a.note_digest, a.hash,
-                      s.name AS "by?", n.note AS "note?"
+        let rows = sqlx::query_as!(
+            AuditRow,
+            r#"SELECT a.event_id AS chain, a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id,
+                      a.from_state, a.to_state, a.reason, a.entry_id, a.order_key, a.policy_version, a.note_digest,
+                      a.hash, s.name AS "by?", n.note AS "note?"
                FROM audit a
                LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
                LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
@@ -261,7 +262,36 @@ impl super::Db {
         )
         .fetch_all(self.pool())
         .await?;
-        let full = rows.into_iter().map(|row| FullRecord {
+        Ok(rows.into_iter().map(FullRecord::from).collect())
+    }
+}
+
+/// A record as it is selected from either table of records.
+pub(super) struct AuditRow {
+    pub(super) chain: uuid::Uuid,
+    pub(super) seq: i64,
+    pub(super) at: chrono::DateTime<chrono::Utc>,
+    pub(super) actor: String,
+    pub(super) actor_id: Option<uuid::Uuid>,
+    pub(super) act: String,
+    pub(super) subject: String,
+    pub(super) subject_id: uuid::Uuid,
+    pub(super) from_state: Option<String>,
+    pub(super) to_state: Option<String>,
+    pub(super) reason: String,
+    pub(super) entry_id: Option<uuid::Uuid>,
+    pub(super) order_key: Option<String>,
+    pub(super) policy_version: Option<i32>,
+    pub(super) note_digest: Option<Vec<u8>>,
+    pub(super) hash: Vec<u8>,
+    pub(super) by: Option<String>,
+    pub(super) note: Option<String>,
+}
+
+impl From<AuditRow> for FullRecord {
+    fn from(row: AuditRow) -> Self {
+        Self {
+            chain: row.chain,
             record: StoredRecord {
                 seq: row.seq,
                 at: row.at,
@@ -281,14 +311,15 @@ impl super::Db {
             hash: row.hash,
             by: row.by,
             note: row.note,
-        });
-        Ok(full.collect())
+        }
     }
 }
 
 /// A record with what stands beside it.
 #[derive(Clone, Debug)]
 pub struct FullRecord {
+    /// The event, or the organization, whose chain it is part of.
+    pub chain: uuid::Uuid,
     /// What is hashed.
     pub record: StoredRecord,
     /// Its hash.

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::replay::{self, Replay};
 use super::{Check, Invariant, rows};
 use crate::db::DbError;
-use crate::domain::audit::{GENESIS, Hash, StoredRecord};
+use crate::db::audit::{AuditRow, FullRecord};
+use crate::domain::audit::{GENESIS, Hash};
 
 /// How many records are read at a time.
 const BATCH: i64 = 20_000;
@@ -19,57 +19,6 @@ pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
     complete(check).await
 }
 
-/// A record with the hash stored beside it.
-struct Row {
-    chain: Uuid,
-    hash: Vec<u8>,
-    record: StoredRecord,
-}
-
-struct AuditRow {
-    chain: Uuid,
-    seq: i64,
-    at: DateTime<Utc>,
-    actor: String,
-    actor_id: Option<Uuid>,
-    act: String,
-    subject: String,
-    subject_id: Uuid,
-    from_state: Option<String>,
-    to_state: Option<String>,
-    reason: String,
-    entry_id: Option<Uuid>,
-    order_key: Option<String>,
-    policy_version: Option<i32>,
-    note_digest: Option<Vec<u8>>,
-    hash: Vec<u8>,
-}
-
-impl From<AuditRow> for Row {
-    fn from(row: AuditRow) -> Self {
-        Self {
-            chain: row.chain,
-            hash: row.hash,
-            record: StoredRecord {
-                seq: row.seq,
-                at: row.at,
-                actor: row.actor,
-                actor_id: row.actor_id,
-                act: row.act,
-                subject: row.subject,
-                subject_id: row.subject_id,
-                from_state: row.from_state,
-                to_state: row.to_state,
-                reason: row.reason,
-                entry_id: row.entry_id,
-                order_key: row.order_key,
-                policy_version: row.policy_version,
-                note_digest: row.note_digest,
-            },
-        }
-    }
-}
-
 /// Both tables of records have the same columns; the order of the primary key keeps each chain together.
 macro_rules! select_records {
     ($chain:literal, $table:literal, $after:expr) => {
@@ -78,7 +27,8 @@ macro_rules! select_records {
             "SELECT "
                 + $chain
                 + " AS chain, seq, at, actor, actor_id, act, subject, subject_id, from_state, to_state, \
-             reason, entry_id, order_key, policy_version, note_digest, hash FROM "
+             reason, entry_id, order_key, policy_version, note_digest, hash, \
+             NULL::text AS by, NULL::text AS note FROM "
                 + $table
                 + " \
              WHERE ("
@@ -105,7 +55,7 @@ impl Link {
 
     /// Takes the next record. After a fault the chain goes on from what is stored, so that every altered record
     /// is named, and only those.
-    fn follow(&mut self, check: &mut Check<'_>, row: &Row) {
+    fn follow(&mut self, check: &mut Check<'_>, row: &FullRecord) {
         let seq = row.record.seq;
         let mut fault = |ids: Vec<Uuid>, sentence: String| check.found(Invariant::AuditChain, ids, sentence);
         if seq == self.seq + 1 {
@@ -159,11 +109,11 @@ async fn events(check: &mut Check<'_>) -> Result<(), DbError> {
         heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
     let (mut chain, mut link, mut replay) = (Uuid::nil(), Link::START, Replay::default());
     loop {
-        let batch: Vec<Row> = select_records!("event_id", "audit", (chain, link.seq))
+        let batch: Vec<FullRecord> = select_records!("event_id", "audit", (chain, link.seq))
             .fetch_all(&mut *check.connection)
             .await?
             .into_iter()
-            .map(Row::from)
+            .map(FullRecord::from)
             .collect();
         let facts = replay::facts(check, batch.iter().map(|row| (row.chain, &row.record))).await?;
         for row in &batch {
@@ -197,12 +147,13 @@ async fn organizations(check: &mut Check<'_>) -> Result<(), DbError> {
         heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
     let (mut chain, mut link) = (Uuid::nil(), Link::START);
     loop {
-        let batch: Vec<Row> = select_records!("organization_id", "organization_audit", (chain, link.seq))
-            .fetch_all(&mut *check.connection)
-            .await?
-            .into_iter()
-            .map(Row::from)
-            .collect();
+        let batch: Vec<FullRecord> =
+            select_records!("organization_id", "organization_audit", (chain, link.seq))
+                .fetch_all(&mut *check.connection)
+                .await?
+                .into_iter()
+                .map(FullRecord::from)
+                .collect();
         for row in &batch {
             if row.chain != chain {
                 if link.seq > 0 {

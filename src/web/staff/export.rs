@@ -162,7 +162,7 @@ async fn audit(
 }
 
 fn recorded(full: FullRecord) -> [String; 17] {
-    let FullRecord { record, hash, by, note } = full;
+    let FullRecord { record, hash, by, note, chain: _ } = full;
     let id = |id: Option<uuid::Uuid>| id.map_or_else(String::new, |id| id.to_string());
     let text = |text: Option<String>| text.unwrap_or_default();
     [
