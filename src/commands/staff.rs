@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::{Database, Failure};
 use crate::clock::{Clock, Entropy};
 use crate::config::{Common, NewStaffArguments};
-use crate::db::staff::{AddStaffOutcome, LINK_LIFETIME, NewStaff};
+use crate::db::staff::{AddStaffOutcome, DisableStaffOutcome, LINK_LIFETIME, NewStaff};
 use crate::db::{Db, PoolSizes};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::secret::token_hash;
@@ -32,16 +32,22 @@ pub(super) async fn disable(common: &Common, email: &EmailAddress) -> Result<Exi
 async fn disable_in(database: &Database, email: &EmailAddress) -> Result<String, Failure> {
     database.migrate().await?;
     let db = Db::new(&database.options, PoolSizes::default(), Clock::database());
-    let disabled = match db.staff_credentials(email).await? {
+    let outcome = match db.staff_credentials(email).await? {
         Some(found) => db.disable_staff(found.staff).await?,
-        None => false,
+        None => DisableStaffOutcome::Nobody,
     };
     db.close().await;
-    if disabled {
-        Ok(format!("{} has no access any more, and every session is over.", email.value()))
-    } else {
-        let email = email.value();
-        Err(Failure::Outcome(format!("{email} is nobody of the staff with access. Nothing was changed")))
+    let email = email.value();
+    match outcome {
+        DisableStaffOutcome::Disabled => {
+            Ok(format!("{email} has no access any more, and every session is over."))
+        }
+        DisableStaffOutcome::Nobody => {
+            Err(Failure::Outcome(format!("{email} is nobody of the staff with access. Nothing was changed")))
+        }
+        DisableStaffOutcome::LastOwner { organization } => Err(Failure::Outcome(format!(
+            "{email} is the last owner of {organization}: add another owner first. Nothing was changed"
+        ))),
     }
 }
 

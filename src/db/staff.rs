@@ -72,6 +72,20 @@ pub enum AddStaffOutcome {
     Elsewhere,
 }
 
+/// What came of taking somebody's access away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisableStaffOutcome {
+    /// Gone, with every session and link.
+    Disabled,
+    /// There is no such member with access.
+    Nobody,
+    /// Without them nobody could run this organization.
+    LastOwner {
+        /// Its name.
+        organization: String,
+    },
+}
+
 struct MemberRow {
     id: Uuid,
     organization_id: Uuid,
@@ -346,11 +360,11 @@ impl Db {
         Ok(())
     }
 
-    /// Takes a member's access away, with every session and link; false when there is no such active member.
+    /// Takes a member's access away, with every session and link. The last owner keeps theirs.
     ///
     /// # Errors
     /// When the database cannot be asked.
-    pub async fn disable_staff(&self, staff: StaffId) -> Result<bool, DbError> {
+    pub async fn disable_staff(&self, staff: StaffId) -> Result<DisableStaffOutcome, DbError> {
         let now = self.session_now().await?;
         let mut tx = self.sessions().begin().await?;
         let Some(member) = sqlx::query!(
@@ -361,8 +375,27 @@ impl Db {
         .fetch_optional(&mut *tx)
         .await?
         else {
-            return Ok(false);
+            return Ok(DisableStaffOutcome::Nobody);
         };
+        // Its record is written to this row anyway; locked first, two owners cannot disable each other at once.
+        let organization = sqlx::query_scalar!(
+            "SELECT name FROM organizations WHERE id = $1 FOR NO KEY UPDATE",
+            member.organization_id
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        let others = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM staff WHERE organization_id = $1 AND role = $2 AND disabled_at IS NULL)
+               AS "others!""#,
+            member.organization_id,
+            Role::Owner.as_str()
+        )
+        .fetch_one(&mut *tx)
+        .await?;
+        if member.role == Role::Owner.as_str() && !others {
+            tx.rollback().await?;
+            return Ok(DisableStaffOutcome::LastOwner { organization });
+        }
         let role = word(Role::parse, "role", &member.role)?;
         let record =
             Record::new(now, Actor::Operator, Act::AccessChanged, Subject::Staff(staff), Reason::SetUp)
@@ -383,7 +416,7 @@ impl Db {
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok(true)
+        Ok(DisableStaffOutcome::Disabled)
     }
 
     /// The accent of the organization of that id, as `#rrggbb`.

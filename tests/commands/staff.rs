@@ -32,6 +32,10 @@ async fn staff_are_added_by_a_link_lose_access_by_a_command_and_all_of_it_is_on_
 
     let disable = |email| staff(&database, &["disable", "--email", email]);
     let (said, success) = disable("ada@example.org");
+    assert!(!success && said.contains("ada@example.org is the last owner of House of Music"), "{said}");
+    let (said, success) = add("zoe@example.org", "owner");
+    assert!(success, "{said}");
+    let (said, success) = disable("ada@example.org");
     assert!(success && said.contains("ada@example.org has no access any more"), "{said}");
     for nobody in ["ada@example.org", "bob@example.org"] {
         let (said, success) = disable(nobody);
@@ -40,6 +44,12 @@ async fn staff_are_added_by_a_link_lose_access_by_a_command_and_all_of_it_is_on_
     let (said, success) = add("ada@example.org", "viewer");
     assert!(success && said.contains("ada@example.org is viewer of House of Music now."), "{said}");
 
+    // Ada is back with a smaller role: now Zoe is the last.
+    let (said, success) = disable("zoe@example.org");
+    assert!(!success && said.contains("add another owner first. Nothing was changed"), "{said}");
+    let (said, success) = disable("ada@example.org");
+    assert!(success, "whoever is no owner is not missed: {said}");
+
     let steps: Vec<String> = sqlx::query_scalar(
         "SELECT coalesce(from_state, 'nobody') || ' to ' || coalesce(to_state, 'nobody')
          FROM organization_audit WHERE actor = 'operator' AND act = 'access_changed' ORDER BY seq",
@@ -47,5 +57,15 @@ async fn staff_are_added_by_a_link_lose_access_by_a_command_and_all_of_it_is_on_
     .fetch_all(database.sql())
     .await
     .expect("records");
-    assert_eq!(steps, ["nobody to owner", "owner to owner", "owner to nobody", "nobody to viewer"]);
+    assert_eq!(
+        steps,
+        [
+            "nobody to owner",
+            "owner to owner",
+            "nobody to owner",
+            "owner to nobody",
+            "nobody to viewer",
+            "viewer to nobody"
+        ]
+    );
 }

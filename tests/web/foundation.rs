@@ -8,6 +8,7 @@ use axum::http::{Method, StatusCode};
 use axum::routing::get;
 use chrono::Duration;
 use fairlist::db::Db;
+use fairlist::db::staff::DisableStaffOutcome;
 use fairlist::domain::role::Role;
 use fairlist::web::page::{Section, Tone};
 use fairlist::web::staff::Staff;
@@ -379,7 +380,7 @@ async fn who_was_removed_or_given_another_role_notices_at_once() {
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
     answer.says("It takes the role owner to manage the team. Nothing was done.");
     answer.says("Go to the start");
-    assert!(site.database.db().disable_staff(id).await.expect("disabled"));
+    assert_eq!(site.database.db().disable_staff(id).await.expect("disabled"), DisableStaffOutcome::Disabled);
     assert_eq!(visitor.get("/staff/probe").await.status, StatusCode::SEE_OTHER);
     assert_eq!(
         sign_in(&mut site.visitor(), "ada@example.org", PASSWORD).await.status,

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use chrono::Duration;
+use fairlist::db::staff::DisableStaffOutcome;
 use fairlist::domain::audit::{GENESIS, Hash, StoredRecord};
 use fairlist::domain::ids::StaffId;
 use fairlist::domain::import::{Context, Mapping, Plan, Table};
@@ -227,8 +228,8 @@ async fn whoever_is_added_to_the_staff_or_loses_access_is_on_the_organizations_r
     let (bob, _) = site.add_staff("bob@example.org", Role::Agent).await;
     site.add_staff("bob@example.org", Role::Agent).await;
     let db = site.database.db();
-    assert!(db.disable_staff(bob).await.expect("disabled"));
-    assert!(!db.disable_staff(bob).await.expect("asked"), "only once");
+    assert_eq!(db.disable_staff(bob).await.expect("disabled"), DisableStaffOutcome::Disabled);
+    assert_eq!(db.disable_staff(bob).await.expect("asked"), DisableStaffOutcome::Nobody, "only once");
     assert_eq!(site.add_staff("bob@example.org", Role::Viewer).await.0, bob, "the same person is back");
     let on_record: Vec<String> = sqlx::query_scalar(
         "SELECT concat_ws(' ', seq, actor, act, subject, subject_id, coalesce(from_state, '-'), coalesce(to_state, '-'))
