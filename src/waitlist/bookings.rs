@@ -128,10 +128,11 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<CancelOutcome, DbError> {
-        decide!(self, event, async |event| cancel(event, booking, actor, reason).await).await
+        self.cancel_party(event, &[booking], actor, reason).await?.pop().ok_or(DbError::NotFound)
     }
 
-    /// Cancels the bookings of a party together: all of them, or none when one cannot be read.
+    /// Cancels the bookings of a party together: all of them, or none when one cannot be read. The person is told
+    /// once of what they no longer have.
     ///
     /// # Errors
     /// [`DbError::NotFound`] when this event lacks one of them, or what the database says.
@@ -142,14 +143,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<Vec<CancelOutcome>, DbError> {
-        decide!(self, event, async |event| {
-            let mut outcomes = Vec::with_capacity(bookings.len());
-            for booking in bookings {
-                outcomes.push(cancel(event, *booking, actor, reason).await?);
-            }
-            Ok(outcomes)
-        })
-        .await
+        decide!(self, event, async |event| cancel(event, bookings, actor, reason).await).await
     }
 }
 
@@ -278,51 +272,60 @@ async fn take_open(
 
 async fn cancel(
     event: &mut LockedEvent,
-    id: BookingId,
+    ids: &[BookingId],
     actor: Actor,
     reason: &StaffReason,
-) -> Result<CancelOutcome, DbError> {
-    let booking = event.booking(id).await?;
-    if let Actor::Person(person) = actor
-        && booking.person != person
-    {
-        event.nothing_to_write();
-        return Ok(CancelOutcome::NotYours);
+) -> Result<Vec<CancelOutcome>, DbError> {
+    let mut outcomes = Vec::with_capacity(ids.len());
+    let (mut cancelled, mut places) = (Vec::new(), Vec::new());
+    for id in ids {
+        let booking = event.booking(*id).await?;
+        outcomes.push(if matches!(actor, Actor::Person(person) if booking.person != person) {
+            CancelOutcome::NotYours
+        } else if booking.state == BookingState::Cancelled {
+            let by = event.who_cancelled(*id).await?;
+            CancelOutcome::Already { at: booking.cancelled_at.unwrap_or(event.now()), by }
+        } else {
+            let place = event.places(&[booking.place]).await?.pop().ok_or(DbError::NotFound)?;
+            let retired = place.when_free() == PlaceState::Retired;
+            cancelled.push(booking);
+            places.push(place);
+            CancelOutcome::Cancelled { retired }
+        });
     }
-    if booking.state == BookingState::Cancelled {
-        let by = event.who_cancelled(id).await?;
+    let Some(first) = cancelled.first() else {
         event.nothing_to_write();
-        return Ok(CancelOutcome::Already { at: booking.cancelled_at.unwrap_or(event.now()), by });
-    }
-    let place = event.places(&[booking.place]).await?.pop().ok_or(DbError::NotFound)?;
-    let retired = place.when_free() == PlaceState::Retired;
-    let label = place.label.clone();
+        return Ok(outcomes);
+    };
     event.tell(Draft {
-        person: booking.person,
+        person: first.person,
         occasion: Occasion::BookingCancelled,
-        subject: booking.id.0,
+        subject: first.id.0,
         count: 0,
         facts: Facts {
-            party: Some(1),
-            labels: label.into_iter().collect(),
-            reference: Some(booking.reference.clone()),
+            party: i32::try_from(cancelled.len()).ok(),
+            labels: labels(&places),
+            reference: Some(first.reference.clone()),
             reason: Some(reason.reason.as_str().to_owned()),
             ..Facts::default()
         },
     });
-    event.cancel_bookings(std::slice::from_ref(&booking), actor, reason).await?;
-    if !retired {
-        let release = NewRelease {
+    event.cancel_bookings(&cancelled, actor, reason).await?;
+    let releases: Vec<NewRelease> = std::iter::zip(&cancelled, &places)
+        .filter(|(_, place)| place.when_free() != PlaceState::Retired)
+        .map(|(booking, place)| NewRelease {
             source: "booking",
             source_id: booking.id.to_string(),
             reason: reason.reason,
             places: vec![place.id],
-        };
-        event.add_releases(&[release], actor).await?;
-    }
-    event.move_places(&[PlaceMove::free(place, None, actor, reason.reason)]).await?;
+        })
+        .collect();
+    event.add_releases(&releases, actor).await?;
+    let moves: Vec<PlaceMove> =
+        places.into_iter().map(|place| PlaceMove::free(place, None, actor, reason.reason)).collect();
+    event.move_places(&moves).await?;
     event.want_pass();
-    Ok(CancelOutcome::Cancelled { retired })
+    Ok(outcomes)
 }
 
 /// The reason under which a customer books directly.

@@ -36,6 +36,41 @@ async fn through_the_link(booth: &Booth, offer: OfferId) -> Visitor {
     visitor
 }
 
+#[tokio::test]
+async fn whoever_cancels_a_booking_of_several_places_is_told_once_of_all_of_them() {
+    let booth = Booth::with(two_hours(), 0).await;
+    let ann = booth.world.waiting("Ann", 2).await;
+    booth.world.add_places(2).await;
+    sqlx::query("UPDATE places SET label = 'B' || number")
+        .execute(booth.world.database.sql())
+        .await
+        .expect("labels");
+    booth.world.settle().await;
+    let offer = booth.world.live_offer(ann.id).await;
+    booth.world.accept(offer.id, ann.person).await;
+    let mut here = booth.signed_in("ann@example.org").await;
+    let booking = booth.world.bookings(ann.person).await[0];
+
+    let cancel = format!("/me/bookings/{booking}/cancel");
+    here.get(&cancel).await;
+    let page = here.submit(&cancel, &[]).await;
+
+    page.says("Your booking is cancelled");
+    let told: Vec<serde_json::Value> =
+        sqlx::query_scalar("SELECT facts FROM messages WHERE occasion = 'booking_cancelled'")
+            .fetch_all(booth.world.database.sql())
+            .await
+            .expect("messages");
+    assert_eq!(told.len(), 1, "one letter: {told:?}");
+    assert_eq!((&told[0]["party"], &told[0]["labels"]), (&2.into(), &serde_json::json!(["B1", "B2"])));
+    assert_eq!(
+        booth.count("SELECT count(*) FROM releases WHERE source = 'booking'").await,
+        2,
+        "both are free"
+    );
+    booth.world.settle().await;
+}
+
 /// The link leads to this offer, not to a form, and the entry is booked in the end.
 /// (bookingactivities/booking-activities#226; fossasia/eventyay#1253)
 #[tokio::test]
