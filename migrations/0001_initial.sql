@@ -433,7 +433,7 @@ CREATE TABLE messages (
     person_id       uuid NOT NULL REFERENCES persons (id),
     occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
         ('code', 'joined', 'offer', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
-         'paused_by_silence', 'start_moved', 'booking_cancelled')),
+         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled')),
     subject_id      uuid NOT NULL,
     count           integer NOT NULL DEFAULT 0,
     -- Facts as they were when the message was written.

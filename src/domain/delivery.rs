@@ -63,6 +63,7 @@ impl Occasion {
             | Self::EventCancelled
             | Self::PausedBySilence
             | Self::StartMoved
+            | Self::Extended
             | Self::BookingCancelled => true,
             Self::Joined | Self::Declined | Self::Lapsed => false,
         }

@@ -30,6 +30,8 @@ words! {
         PausedBySilence = "paused_by_silence",
         /// The start moved before their deadline, which moved along.
         StartMoved = "start_moved",
+        /// Staff gave them more time to answer.
+        Extended = "extended",
         /// Their booking was cancelled.
         BookingCancelled = "booking_cancelled",
     }

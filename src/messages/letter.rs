@@ -87,7 +87,7 @@ pub fn no_longer_true(
         return Some("The person has stopped mail that is not essential.");
     }
     match occasion {
-        Occasion::Offer | Occasion::StartMoved => {
+        Occasion::Offer | Occasion::StartMoved | Occasion::Extended => {
             let Some(offer) = around.offer else {
                 return Some("The offer is not there any more.");
             };
@@ -197,6 +197,13 @@ pub fn write(
             places,
             deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
             link: offer_link(),
+        }
+        .letter(&common),
+        Occasion::Extended => render::Extended {
+            places,
+            several,
+            deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
+            link: offer_link().ok_or(LetterError::Incomplete("which offer"))?,
         }
         .letter(&common),
         Occasion::BookingCancelled => render::BookingCancelled { places, labels, reference }.letter(&common),

@@ -117,11 +117,17 @@ letters! {
     PausedBySilence("mail/paused_by_silence.txt", "mail/paused_by_silence.html") { places: String }
     subject |_, c| format!("Your place in the queue for {} is paused", c.event);
 
-    /// Another deadline: the start moved, or staff gave more time.
+    /// An earlier deadline: the start moved before it.
     StartMoved("mail/start_moved.txt", "mail/start_moved.html") {
         places: String, deadline: String, link: Option<String>,
     }
     subject |_, c| format!("Another deadline for your offer: {}", c.event), key |m| m.link.clone().map(Key::Link);
+
+    /// A later deadline, by staff.
+    Extended("mail/extended.txt", "mail/extended.html") {
+        places: String, several: bool, deadline: String, link: String,
+    }
+    subject |m, c| format!("More time for {} at {}, until {}", m.places, c.event, m.deadline), key |m| Some(Key::Link(m.link.clone()));
 
     /// A booking is no more.
     BookingCancelled("mail/booking_cancelled.txt", "mail/booking_cancelled.html") {

@@ -192,7 +192,7 @@ impl Waitlist {
             event.move_offers(&[change]).await?;
             event.tell(Draft {
                 person: before.person,
-                occasion: Occasion::StartMoved,
+                occasion: Occasion::Extended,
                 subject: before.id.0,
                 count: i32::try_from(event.now().timestamp() & 0x7fff_ffff).unwrap_or(0),
                 facts: Facts {

@@ -221,6 +221,8 @@ async fn a_deadline_moves_later_and_never_past_the_start() {
     says(&page, "Deadline moved");
     let moved = desk.world.live_offer(entries[0].id).await;
     assert_eq!(moved.expires_at.to_rfc3339(), "2027-03-01T12:00:00+00:00");
+    assert_eq!(desk.world.told(offer.person, "extended").await, 1, "Otto is told that there is more time");
+    assert_eq!(desk.world.told(offer.person, "start_moved").await, 0, "and not that the start moved");
     desk.world.later(Duration::hours(4));
     let answer = agent.submit(&path, &[("deadline", "2027-03-01T16:00"), GOODWILL]).await;
     says(&answer, "The deadline passed Mon 1 Mar 2027, 13:00 (CET, UTC+01:00), 1 h ago: it is too late.");
