@@ -115,7 +115,7 @@ async fn set_up(waitlist: &Waitlist) -> Result<(OrganizationId, EventId), DbErro
             waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await?;
             Ok((member.organization, event))
         }
-        CreateOutcome::SlugTaken => Err(DbError::NotFound),
+        CreateOutcome::SlugTaken | CreateOutcome::StartsInPast => Err(DbError::NotFound),
     }
 }
 

@@ -99,7 +99,7 @@ pub enum PolicyError {
     #[error("The number of unanswered offers must be between 1 and 100.")]
     SilenceLimit,
     /// Negative.
-    #[error("The list's limit must be 0 or more.")]
+    #[error("The list’s limit must be 0 or more.")]
     ListCap,
     /// Outside 1 – 100.
     #[error("The largest party must be between 1 and 100.")]

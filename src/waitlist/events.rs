@@ -24,6 +24,8 @@ pub enum CreateOutcome {
     Created(EventId),
     /// Another event has this address.
     SlugTaken,
+    /// It would have started before it is announced.
+    StartsInPast,
 }
 
 /// What came of changing an event's state.
@@ -40,15 +42,19 @@ pub enum EventOutcome {
     Already,
     /// From this state that cannot be done.
     NotFrom(EventState),
+    /// A draft whose start is past cannot be published.
+    StartsInPast,
 }
 
 /// What came of saving a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SaveOutcome {
-    /// Saved; so many deadlines were moved because the start came nearer.
+    /// Saved.
     Saved {
-        /// How many.
+        /// How many deadlines were moved because the start came nearer.
         deadlines_moved: usize,
+        /// The start is past: nothing is offered any more.
+        started: bool,
     },
     /// Somebody saved the same form meanwhile: nothing was changed.
     Conflict,
@@ -56,6 +62,8 @@ pub enum SaveOutcome {
     Refused(PolicyError),
     /// The event was cancelled or is over.
     NotFrom(EventState),
+    /// A draft cannot be given a start that is past.
+    StartsInPast,
 }
 
 impl Waitlist {
@@ -69,6 +77,11 @@ impl Waitlist {
         policy: &Policy,
         made_by: Option<StaffId>,
     ) -> Result<CreateOutcome, DbError> {
+        if let Some(start) = new.settings.starts_at
+            && start <= self.db.now().await?
+        {
+            return Ok(CreateOutcome::StartsInPast);
+        }
         match self.db.add_event(new, policy, made_by).await {
             Ok(id) => Ok(CreateOutcome::Created(id)),
             Err(DbError::Constraint(name)) if name == "events_slug_key" => Ok(CreateOutcome::SlugTaken),
@@ -88,6 +101,10 @@ impl Waitlist {
         note: Option<&str>,
     ) -> Result<EventOutcome, DbError> {
         decide!(self, event, async |event| match event.event().state {
+            EventState::Draft if event.event().started(event.now()) => {
+                event.nothing_to_write();
+                Ok(EventOutcome::StartsInPast)
+            }
             EventState::Draft => {
                 let note = note.map(str::to_owned);
                 set_state(event, EventState::Published, Act::Published, actor, reason, note).await?;
@@ -105,7 +122,8 @@ impl Waitlist {
         .await
     }
 
-    /// Saves an event's settings. An earlier start moves later deadlines to it and tells their people.
+    /// Saves an event's settings. An earlier start moves later deadlines to it and tells their people; one that is
+    /// past ends what is offered, and a draft cannot have it.
     ///
     /// # Errors
     /// What the database says.
@@ -125,6 +143,11 @@ impl Waitlist {
                 event.nothing_to_write();
                 return Ok(SaveOutcome::Conflict);
             }
+            let started = settings.starts_at.is_some_and(|start| start <= event.now());
+            if started && event.event().state == EventState::Draft {
+                event.nothing_to_write();
+                return Ok(SaveOutcome::StartsInPast);
+            }
             event.set_settings(settings).await?;
             let record = Record::new(
                 event.now(),
@@ -136,7 +159,7 @@ impl Waitlist {
             event.record(record);
             let deadlines_moved = clamp_deadlines(event, actor).await?;
             event.want_pass();
-            Ok(SaveOutcome::Saved { deadlines_moved })
+            Ok(SaveOutcome::Saved { deadlines_moved, started })
         })
         .await
     }
@@ -164,7 +187,7 @@ impl Waitlist {
             event.change_policy(policy.clone(), actor, reason).await?;
             event.touch_form().await?;
             event.want_pass();
-            Ok(SaveOutcome::Saved { deadlines_moved: 0 })
+            Ok(SaveOutcome::Saved { deadlines_moved: 0, started: event.event().started(event.now()) })
         })
         .await
     }

@@ -2,7 +2,8 @@
 //! whole cancelled and restored.
 
 use axum::http::StatusCode;
-use fairlist::domain::entry::EntryState;
+use chrono::Duration;
+use fairlist::domain::entry::{Entry, EntryState};
 use fairlist::domain::event::{EventState, ListState};
 use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
@@ -39,6 +40,16 @@ fn kept(answer: &Answer, name: &str) -> String {
         "description" => answer.text("textarea[name=description]"),
         name => answer.attribute(&format!("input[name={name}]"), "value").expect("a field"),
     }
+}
+
+/// Nina is behind him, Mary runs the house, and a visitor looks on.
+async fn otto_is_offered_the_only_place() -> (Desk, Vec<Entry>, Visitor, Visitor) {
+    let desk = Desk::with(two_hours(), 1).await;
+    let entries = desk.world.all_waiting(&["Otto", "Nina"]).await;
+    desk.world.settle().await;
+    let mary = desk.at_work("Mary", Role::Manager).await;
+    let visitor = Visitor::new(&desk.router);
+    (desk, entries, mary, visitor)
 }
 
 #[tokio::test]
@@ -193,12 +204,43 @@ async fn an_earlier_start_moves_the_deadlines_behind_it_and_says_how_many() {
 }
 
 #[tokio::test]
-async fn a_list_is_frozen_closed_and_opened_again_and_everybody_keeps_the_rank() {
+async fn a_start_in_the_past_is_refused_for_a_draft_and_pointed_out_for_what_is_public() {
     let desk = Desk::with(two_hours(), 1).await;
-    let entries = desk.world.all_waiting(&["Otto", "Nina"]).await;
+    let entries = desk.world.all_waiting(&["Otto"]).await;
     desk.world.settle().await;
     let mut mary = desk.at_work("Mary", Role::Manager).await;
-    let mut visitor = Visitor::new(&desk.router);
+    let version = |page: &Answer| page.attribute("input[name=form_version]", "value").expect("a version");
+    let past = ("starts_at", "2027-03-01T10:00");
+    let refused = "This is in the past: nobody could be offered a place.";
+    mary.get("/staff/events/new").await;
+    let answer = mary.post("/staff/events/new", &settings(&[("name", "Matinee"), past])).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "it is ten o'clock now");
+    assert!(answer.text("#starts_at-error").contains(refused), "{}", answer.body);
+    assert_eq!(kept(&answer, "starts_at"), past.1);
+
+    let soon = settings(&[("name", "Matinee"), ("starts_at", "2027-03-01T10:01")]);
+    let draft = mary.post("/staff/events/new", &soon).await.location().expect("made");
+    let to = |what: &str| draft.replace("/places", what);
+    let form = version(&mary.get(&to("/settings")).await);
+    let answer = mary.post(&to("/settings"), &settings(&[past, ("form_version", &form)])).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(answer.text("#starts_at-error").contains(refused), "{}", answer.body);
+    desk.world.later(Duration::minutes(1));
+    let page = mary.submit(&to("/state/publish"), &[GOODWILL]).await;
+    says(&page, "Not published: the event’s start is in the past. Enter when it will start, and save.");
+    says(&page, "The event is draft");
+
+    let form = version(&mary.get(&desk.path("/settings")).await);
+    let page = mary.submit(&desk.path("/settings"), &settings(&[past, ("form_version", &form)])).await;
+    says(&page, "Saved. The start is in the past: nothing is offered any more.");
+    desk.world.settle().await;
+    assert_eq!(desk.world.told(entries[0].person, "revoked").await, 1, "Otto's offer is over");
+    says(&mary.get(&desk.path("")).await, "started");
+}
+
+#[tokio::test]
+async fn a_list_is_frozen_closed_and_opened_again_and_everybody_keeps_the_rank() {
+    let (desk, entries, mut mary, mut visitor) = otto_is_offered_the_only_place().await;
     let to = |act: &str| desk.path(&format!("/state/{act}"));
     let list = async || desk.world.database.db().event(desk.world.event).await.expect("the event").list;
 
@@ -230,11 +272,7 @@ async fn a_list_is_frozen_closed_and_opened_again_and_everybody_keeps_the_rank()
 
 #[tokio::test]
 async fn a_cancelled_event_takes_its_offers_back_tells_everybody_and_can_be_restored() {
-    let desk = Desk::with(two_hours(), 1).await;
-    let entries = desk.world.all_waiting(&["Otto", "Nina"]).await;
-    desk.world.settle().await;
-    let mut mary = desk.at_work("Mary", Role::Manager).await;
-    let mut visitor = Visitor::new(&desk.router);
+    let (desk, entries, mut mary, mut visitor) = otto_is_offered_the_only_place().await;
     let to = |act: &str| desk.path(&format!("/state/{act}"));
     let page = mary.get(&to("cancel")).await;
     says(&page, "1 pending offer is taken back.");

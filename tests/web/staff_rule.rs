@@ -40,7 +40,6 @@ async fn post(desk: &Desk, mary: &mut Visitor, fields: &[(String, String)]) -> A
 async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_typed() {
     let desk = Desk::with(two_hours(), 0).await;
     let mut mary = desk.at_work("Mary", Role::Manager).await;
-    let number = "Enter a whole number.";
     let window = "The time to answer must be between 5 minutes and 7 days.";
     let choose = "Choose one of these.";
     for (name, value, said) in [
@@ -48,18 +47,20 @@ async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_t
         ("window", "-1", window),
         ("window", "169", window),
         ("window", "9223372036854775807", window),
-        ("window", "99999999999999999999", number),
-        ("window", "1.5", number),
-        ("window", "soon", number),
+        ("window", "99999999999999999999", "The time to answer must be a whole number."),
+        ("window", "1.5", "The time to answer must be a whole number."),
+        ("window", "soon", "The time to answer must be a whole number."),
         ("unit", "weeks", choose),
-        ("batch_size", "", number),
+        ("batch_size", "", "The batch size must be a whole number."),
         ("batch_size", "-1", "The batch size must be between 0 and 10,000."),
         ("batch_size", "10001", "The batch size must be between 0 and 10,000."),
-        ("batch_size", "many", number),
+        ("batch_size", "many", "The batch size must be a whole number."),
+        ("silence_limit", "two", "The number of unanswered offers must be a whole number."),
         ("silence_limit", "0", "The number of unanswered offers must be between 1 and 100."),
         ("silence_limit", "101", "The number of unanswered offers must be between 1 and 100."),
-        ("list_cap", "-1", "The list's limit must be 0 or more."),
-        ("list_cap", "2147483648", number),
+        ("list_cap", "-1", "The list’s limit must be 0 or more."),
+        ("list_cap", "2147483648", "The list’s limit must be a whole number."),
+        ("party_limit", "few", "The largest party must be a whole number."),
         ("party_limit", "0", "The largest party must be between 1 and 100."),
         ("party_limit", "101", "The largest party must be between 1 and 100."),
         ("fit", "loose", choose),
@@ -73,6 +74,11 @@ async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_t
         let answer = post(&desk, &mut mary, &fields).await;
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}={value}");
         assert_eq!(answer.text(&format!("#{name}-error")), said, "{name}={value}: {}", answer.body);
+        assert_eq!(
+            answer.text(&format!(".errors a[href='#{name}']")),
+            said,
+            "{name}={value}: in the summary"
+        );
         if ["window", "batch_size", "silence_limit", "list_cap", "party_limit"].contains(&name) {
             let kept = answer.attribute(&format!("input[name={name}]"), "value");
             assert_eq!(kept.as_deref(), Some(value));

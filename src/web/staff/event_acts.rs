@@ -247,6 +247,10 @@ fn event_said(act: EventAct, outcome: EventOutcome) -> (Tone, String) {
             format!("Restored. Back on the list: {}.", people(i64::try_from(entries).unwrap_or(i64::MAX))),
         ),
         (_, EventOutcome::Done { .. }) => (Tone::Done, "Published: people can see the event.".to_owned()),
+        (_, EventOutcome::StartsInPast) => (
+            Tone::Warn,
+            "Not published: the event’s start is in the past. Enter when it will start, and save.".to_owned(),
+        ),
         (_, EventOutcome::Already) => (Tone::Note, "It was so before: nothing was changed.".to_owned()),
         (_, EventOutcome::NotFrom(state)) => {
             (Tone::Warn, format!("The event is {state}: that cannot be done now."))

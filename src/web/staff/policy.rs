@@ -126,7 +126,8 @@ impl PolicyForm {
         if self.window.trim().is_empty() {
             return Some(None);
         }
-        let amount: i64 = errors.check("window", self.window.trim().parse().map_err(|_| NUMBER))?;
+        let amount: i64 =
+            errors.check("window", self.window.trim().parse().map_err(|_| not_a_number("window")))?;
         let window = match self.unit.as_str() {
             "minutes" => Duration::try_minutes(amount),
             "hours" => Duration::try_hours(amount),
@@ -141,10 +142,21 @@ impl PolicyForm {
 }
 
 const CHOOSE: &str = "Choose one of these.";
-const NUMBER: &str = "Enter a whole number.";
 
 fn number(field: &'static str, text: &str, errors: &mut Errors) -> Option<i32> {
-    errors.check(field, text.trim().parse().map_err(|_| NUMBER))
+    errors.check(field, text.trim().parse().map_err(|_| not_a_number(field)))
+}
+
+/// Names what is not a number: the summary above the form shows it among others.
+fn not_a_number(field: &str) -> String {
+    let what = match field {
+        "window" => "time to answer",
+        "batch_size" => "batch size",
+        "silence_limit" => "number of unanswered offers",
+        "list_cap" => "list’s limit",
+        _ => "largest party",
+    };
+    format!("The {what} must be a whole number.")
 }
 
 #[expect(clippy::option_option, reason = "an answer, if it can be read; and nothing is an answer")]
@@ -279,6 +291,11 @@ async fn save(
         }
         SaveOutcome::Refused(problem) => {
             errors.add(field_of(problem), problem);
+            page(&state, &staff, event, Some(form), errors, false).await
+        }
+        // Only settings name a start.
+        SaveOutcome::StartsInPast => {
+            errors.add("", "The event’s start is in the past.");
             page(&state, &staff, event, Some(form), errors, false).await
         }
         SaveOutcome::NotFrom(is) => {

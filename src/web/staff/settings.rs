@@ -32,6 +32,9 @@ pub(super) fn router() -> Router<WebState> {
         .route("/events/{event}/settings", get(show).post(save))
 }
 
+const STARTS_IN_PAST: &str =
+    "This is in the past: nobody could be offered a place. Enter when the event will start.";
+
 /// What the form holds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -145,6 +148,7 @@ async fn create(
                 staff.flash(Tone::Done, said).await?;
                 return Ok(Redirect::to(&path(event, "/places")).into_response());
             }
+            CreateOutcome::StartsInPast => errors.add("starts_at", STARTS_IN_PAST),
             CreateOutcome::SlugTaken => errors.add("slug", "Another event has this address. Choose another."),
         }
     }
@@ -192,17 +196,23 @@ async fn save(
     if let Some(settings) = form.settings(&mut errors) {
         let version = form.form_version.parse().unwrap_or(0);
         match state.waitlist().save_settings(event.id, &settings, version, staff.actor()).await? {
-            SaveOutcome::Saved { deadlines_moved } => {
+            SaveOutcome::Saved { deadlines_moved, started } => {
                 let moved = match deadlines_moved {
                     0 => String::new(),
                     1 => " One deadline was moved to the new start, and its person is told.".to_owned(),
                     n => format!(" {n} deadlines were moved to the new start, and their people are told."),
                 };
-                staff.flash(Tone::Done, format!("Saved.{moved}")).await?;
+                let (tone, past) = if started {
+                    (Tone::Warn, " The start is in the past: nothing is offered any more.")
+                } else {
+                    (Tone::Done, "")
+                };
+                staff.flash(tone, format!("Saved.{moved}{past}")).await?;
                 return Ok(Redirect::to(&path(event.id, "/settings")).into_response());
             }
             SaveOutcome::Conflict => conflict = true,
             SaveOutcome::Refused(problem) => errors.add("", problem),
+            SaveOutcome::StartsInPast => errors.add("starts_at", STARTS_IN_PAST),
             SaveOutcome::NotFrom(EventState::Cancelled) => {
                 errors.add("", "The event is cancelled: restore it first.");
             }
