@@ -174,6 +174,16 @@ fn nearest(local: NaiveDateTime, zone: Tz, step: i64) -> String {
     }
 }
 
+/// The instant that an address names by its microseconds since 1970; nonsense, and what Postgres cannot hold, is none.
+#[must_use]
+pub fn from_micros(text: &str) -> Option<DateTime<Utc>> {
+    let micros = text.parse().ok().filter(|micros| (0..=MICROS_MAX).contains(micros))?;
+    DateTime::from_timestamp_micros(micros)
+}
+
+/// The end of the year 9999.
+const MICROS_MAX: i64 = 253_402_300_799_999_999;
+
 /// An instant as a `datetime-local` field wants it: the local time of the zone, to the minute.
 #[must_use]
 pub fn local_field(instant: DateTime<Utc>, zone: Tz) -> String {
@@ -251,6 +261,14 @@ mod tests {
             ["", "tomorrow", "2027-13-01T00:00", "2027-02-29T10:00", "+262143-01-01T00:00", "2027-03-30"]
         {
             assert_eq!(parse_local(nonsense, Berlin), Err(LocalTimeError::Unreadable), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn an_address_names_no_instant_that_the_database_cannot_hold() {
+        assert_eq!(from_micros("1711800300000001"), Some(at("2024-03-30T12:05:00.000001Z")));
+        for nonsense in ["", "x", "-1", "8210266876799999999", "99999999999999999999"] {
+            assert_eq!(from_micros(nonsense), None, "{nonsense}");
         }
     }
 

@@ -14,16 +14,23 @@ const CHUNK: i64 = 100;
 /// Makes every live entry say what its person's contacts say: passed over while none of them works, served again
 /// when one does, at its old rank. Returns how many changed.
 ///
-/// What is to be done is read from the rows, so that a run that was interrupted is finished by the next.
+/// What is to be done is read from the rows, so that a run that was interrupted is finished by the next. An event that
+/// is busy, or whose row cannot be read, holds up neither the others nor whoever calls this.
 ///
 /// # Errors
-/// What the database says.
+/// When the database cannot be asked.
 pub async fn catch_up(db: &Db) -> Result<usize, DbError> {
     let mut changed = 0;
     loop {
         let mut progress = 0;
         for (event, entry) in db.entries_with_stale_contacts(CHUNK).await? {
-            progress += usize::from(refresh(db, event, entry).await?);
+            match refresh(db, event, entry).await {
+                Ok(done) => progress += usize::from(done),
+                Err(error @ DbError::Unavailable(_)) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%event, %entry, %error, "what contacts say was not carried over");
+                }
+            }
         }
         changed += progress;
         // What another worker settled meanwhile is no progress of ours, and needs none.

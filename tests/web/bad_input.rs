@@ -215,6 +215,32 @@ async fn bytes_that_are_no_text_are_refused_by_every_form_and_list() {
 }
 
 #[tokio::test]
+async fn an_address_that_somebody_changed_by_hand_is_the_first_page_and_a_form_is_opened_again() {
+    let desk = Desk::with(two_hours(), 2).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    let id = uuid::Uuid::nil();
+    for micros in
+        ["8210266876799999999", "-8210266876799999999", "253402300800000000", "99999999999999999999"]
+    {
+        for list in [
+            desk.path(&format!("/bookings?before={micros}.{id}")),
+            desk.path(&format!("/offers?after={micros}.{id}")),
+            desk.path(&format!("/messages?before={micros}-{id}")),
+            format!("/staff/messages?before={micros}-{id}"),
+        ] {
+            assert_eq!(mary.get(&list).await.status, StatusCode::OK, "{list}");
+        }
+    }
+    mary.get(&desk.path("/places")).await;
+    let long: String = (0..5_000).map(|n| char::from(b'a' + u8::try_from(n * n % 26).unwrap_or(0))).collect();
+    for once in ["", "x", long.as_str()] {
+        let answer = mary.post(&desk.path("/places"), &[("count", "1"), ("once", once)]).await;
+        is_our_page(&answer, StatusCode::UNPROCESSABLE_ENTITY, once);
+        says(&answer, "Open the form again.");
+    }
+}
+
+#[tokio::test]
 async fn a_deadline_that_cannot_be_is_said_at_its_field_whichever_act_asks_for_it() {
     let desk = Desk::with(two_hours(), 2).await;
     let world = &desk.world;

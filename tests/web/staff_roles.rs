@@ -3,9 +3,11 @@
 use axum::http::StatusCode;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::offer::OfferState;
+use fairlist::domain::password::NewPassword;
 use fairlist::domain::role::Role;
 
 use crate::harness::desk::{Desk, does_not_say, says};
+use crate::harness::site::{Site, sign_in};
 use crate::harness::world::{reason, two_hours};
 
 /// Somebody waits, somebody has an offer, somebody's offer was taken back, somebody is booked.
@@ -193,4 +195,18 @@ async fn states_used_in_these_stories_are_what_they_say() {
     assert_eq!(counts.iter().find(|(state, _)| *state == OfferState::Revoked).map(|(_, n)| *n), Some(1));
     let entries = story.desk.world.database.db().entry_counts(story.desk.world.event).await.expect("counts");
     assert_eq!(entries.of(EntryState::Waiting), 2);
+}
+
+#[tokio::test]
+async fn a_session_of_an_older_password_ends_at_the_sign_in_page() {
+    let site = Site::new().await;
+    let ada = site.staff("ada@example.org", Role::Owner).await;
+    let mut visitor = site.signed_in("ada@example.org").await;
+    let hash = NewPassword::parse("another fine one", &[]).expect("good").hash([2; 16]).expect("hashed");
+    site.database.db().set_password(ada, &hash).await.expect("set");
+    let page = visitor.open("/staff").await;
+    assert_eq!(page.status, StatusCode::OK, "not round and round: {:?}", page.location());
+    page.says("Sign in");
+    assert_eq!(sign_in(&mut visitor, "ada@example.org", "another fine one").await.status.as_u16(), 303);
+    assert_eq!(visitor.get("/staff").await.status, StatusCode::OK);
 }

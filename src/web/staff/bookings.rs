@@ -26,7 +26,7 @@ use crate::domain::event::Event;
 use crate::domain::ids::{BookingId, EventId};
 use crate::domain::place::PlaceCounts;
 use crate::domain::role::Act;
-use crate::domain::when::When;
+use crate::domain::when::{self, When};
 use crate::waitlist::bookings::{Book, BookOutcome};
 
 pub(super) fn router() -> Router<WebState> {
@@ -96,7 +96,7 @@ impl BookingsPage {
 /// What a page ended with, in an address: "1700000000000000.{id}".
 fn before(text: &str) -> Option<(DateTime<Utc>, BookingId)> {
     let (micros, id) = text.split_once('.')?;
-    Some((DateTime::from_timestamp_micros(micros.parse().ok()?)?, id.parse().ok()?))
+    Some((when::from_micros(micros)?, id.parse().ok()?))
 }
 
 async fn list(

@@ -28,7 +28,7 @@ use crate::domain::event::Event;
 use crate::domain::ids::{EventId, MessageId, PersonId};
 use crate::domain::message::Occasion;
 use crate::domain::role::Act;
-use crate::domain::when::When;
+use crate::domain::when::{self, When};
 use crate::messages::{Key, Letter, Show, letter};
 
 pub(super) fn router() -> Router<WebState> {
@@ -239,8 +239,7 @@ async fn read_list(
 /// "1780000000000000-0199…": where the page before ended. Nonsense is the beginning.
 fn cursor(text: &str) -> Option<(DateTime<Utc>, MessageId)> {
     let (micros, id) = text.split_once('-')?;
-    let at = DateTime::from_timestamp_micros(micros.parse().ok()?)?;
-    Some((at, MessageId(id.parse().ok()?)))
+    Some((when::from_micros(micros)?, MessageId(id.parse().ok()?)))
 }
 
 /// The state in a word; the chip's, too.

@@ -84,11 +84,7 @@ impl FromRequestParts<WebState> for Staff {
 
     async fn from_request_parts(parts: &mut Parts, state: &WebState) -> Result<Self, Error> {
         let session = session_of(parts, state).await?;
-        let id: StaffId = session.get(session::STAFF).await?.ok_or(Error::SignIn)?;
-        let version: i32 = session.get(PASSWORD).await?.unwrap_or_default();
-        // Read with every request: a role that was taken away is gone at once.
-        let member = state.db.staff_member(id).await?.filter(|member| member.password_version == version);
-        let member = member.ok_or(Error::SignIn)?;
+        let member = signed_in(state, &session).await?.ok_or(Error::SignIn)?;
         let now = state.db.session_now().await?;
         // A page that refreshes itself is not somebody at work.
         if !parts.headers.contains_key("x-refresh")
@@ -98,6 +94,14 @@ impl FromRequestParts<WebState> for Staff {
         }
         Ok(Self { member, now, session })
     }
+}
+
+/// Who is signed in. Read with every request: a role that was taken away is gone at once, and so is whoever signed in
+/// with an older password.
+async fn signed_in(state: &WebState, session: &Session) -> Result<Option<StaffMember>, Error> {
+    let Some(id) = session.get::<StaffId>(session::STAFF).await? else { return Ok(None) };
+    let version: i32 = session.get(PASSWORD).await?.unwrap_or_default();
+    Ok(state.db.staff_member(id).await?.filter(|member| member.password_version == version))
 }
 
 /// The session of a request.

@@ -25,7 +25,7 @@ use crate::domain::entry::{Entry, EntryState};
 use crate::domain::ids::{EventId, OfferId};
 use crate::domain::offer::{Offer, OfferState};
 use crate::domain::role::Act;
-use crate::domain::when::When;
+use crate::domain::when::{self, When};
 
 pub(super) fn router() -> Router<WebState> {
     Router::new()
@@ -121,7 +121,7 @@ impl OffersPage {
 /// What a page ended with, in an address: "1700000000000000.{id}".
 fn after(text: &str) -> Option<(DateTime<Utc>, OfferId)> {
     let (micros, id) = text.split_once('.')?;
-    Some((DateTime::from_timestamp_micros(micros.parse().ok()?)?, id.parse().ok()?))
+    Some((when::from_micros(micros)?, id.parse().ok()?))
 }
 
 async fn list(

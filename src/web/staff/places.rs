@@ -190,6 +190,7 @@ async fn add(
     } else {
         errors.check("count", form.count.trim().parse().map_err(|_| "Enter a whole number."))
     };
+    let once: Option<uuid::Uuid> = errors.check("", form.once.parse().map_err(|_| "Open the form again."));
     let wanted = match (labels, count) {
         (Some(labels), None) if labels.is_empty() => {
             errors.add("count", "Say how many, or name them one a line.");
@@ -206,10 +207,10 @@ async fn add(
         (Some(labels), _) => labels.into_iter().map(Some).collect(),
         (None, _) => vec![],
     };
-    if errors.is_empty() {
+    if let Some(once) = once.filter(|_| errors.is_empty()) {
         let outcome = state
             .waitlist()
-            .add_places(event.id, &wanted, &form.once, staff.actor(), Reason::CapacityChanged)
+            .add_places(event.id, &wanted, &once.to_string(), staff.actor(), Reason::CapacityChanged)
             .await?;
         let said = match outcome {
             AddPlacesOutcome::Added(count) => Some((

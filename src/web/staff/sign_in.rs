@@ -60,7 +60,8 @@ async fn show_sign_in(
     Query(query): Query<NextQuery>,
 ) -> Result<Response, Error> {
     let next = LocalPath::parse_or(&query.next, "/staff");
-    if session.get_value(super::session::STAFF).await?.is_some() {
+    // A session of an older password would be sent here again at once.
+    if super::signed_in(&state, &session).await?.is_some() {
         return Ok(Redirect::to(next.as_str()).into_response());
     }
     let layout = door(&state, &session, "Sign in").await?;

@@ -1,9 +1,11 @@
 //! An address that does not work, and what it means in the queue.
 
 use chrono::Duration as Span;
+use fairlist::waitlist::join::{Join, JoinAs, JoinOutcome};
 
 use super::Office;
 use crate::harness::smtp::Manner;
+use crate::harness::world::{add_event, email, name, two_hours};
 
 #[tokio::test]
 async fn a_refused_address_is_flagged_and_its_entry_is_passed_over_until_it_works_again() {
@@ -68,6 +70,46 @@ async fn what_was_interrupted_between_contact_and_entry_is_caught_up_with() {
     world.later(Span::minutes(1));
     office.drain().await;
     assert!(!world.entry(ann.id).await.contact_problem);
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_holds_up_no_mail_of_others() {
+    let office = Office::open().await;
+    let world = &office.world;
+    let broken = add_event(&world.waitlist, world.organization, world.staff, "autumn", two_hours()).await;
+    let zoe = Join {
+        name: name("Zoe"),
+        email: email("zoe@example.org"),
+        party: 1,
+        as_whom: JoinAs::Vouched(world.actor()),
+    };
+    let joined = world.waitlist.join(broken, &[zoe]).await.expect("joining");
+    let [JoinOutcome::Joined(zoe)] = &joined[..] else { panic!("Zoe joins, but: {joined:?}") };
+    office.drain().await;
+    assert_eq!(office.server.next_mail().await.to, ["zoe@example.org"]);
+    let set_zone = async |zone: &str| {
+        sqlx::query("UPDATE events SET zone = $2 WHERE id = $1")
+            .bind(broken.0)
+            .bind(zone)
+            .execute(world.database.sql())
+            .await
+            .expect("the zone");
+    };
+    sqlx::query("UPDATE contacts SET failing_since = $1, failure = '550'")
+        .bind(world.now())
+        .execute(world.database.sql())
+        .await
+        .expect("as if the program had stopped here");
+    set_zone("Middle-earth/Shire").await;
+    world.later(Span::minutes(1));
+    world.waiting("Ann", 1).await;
+    office.drain().await;
+    assert_eq!(office.server.next_mail().await.to, ["ann@example.org"]);
+
+    set_zone("Europe/Berlin").await;
+    world.later(Span::minutes(1));
+    office.drain().await;
+    assert!(world.entry(zoe.id).await.contact_problem, "and it is caught up with");
 }
 
 #[tokio::test]
