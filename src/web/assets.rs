@@ -170,7 +170,7 @@ fn stylesheet(accent: Colour) -> String {
         .find(|colour| colour.contrast(DARK_GROUND) >= 3.2)
         .unwrap_or(accent);
     let dark = block(fill, DARK_GROUND, WHITE, 82);
-    format!(":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n")
+    format!(":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n")
 }
 
 #[cfg(test)]

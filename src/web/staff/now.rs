@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::Query;
-use super::super::page::{Bar, FilterLink, Layout, Page, Pages, Section};
+use super::super::page::{Bar, FilterLink, Layout, Page, Pages, Section, with_spaces};
 use super::Staff;
 use super::event::bar;
 use super::frame::{EventFrame, people, places};
@@ -99,8 +99,8 @@ impl NowPage {
         entry.hindrance == Hindrance::ContactProblem
     }
 
-    fn occasion(message: &MessageLine) -> &'static str {
-        message.occasion.map_or("message", |occasion| occasion.as_str())
+    fn occasion(message: &MessageLine) -> String {
+        message.occasion.map_or_else(|| "message".to_owned(), |occasion| with_spaces(occasion.as_str()))
     }
 }
 

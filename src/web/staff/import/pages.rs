@@ -86,7 +86,7 @@ impl UploadPage {
     fn standing(import: &Import) -> String {
         let already = import.already.len();
         match import.finished_at {
-            None => format!("{} of {}", number(import.rows_done), count(import.rows_total, "person")),
+            None => format!("{} of {} so far", number(import.rows_done), count(import.rows_total, "person")),
             Some(_) if already > 0 => {
                 format!("{} taken, {} on the list before", number(import.taken), number(already))
             }
@@ -129,7 +129,7 @@ impl PreviewPage {
         match self.listed {
             0 => "The list is empty: they would be its first.".to_owned(),
             1 => "They would stand behind the one person who is listed already.".to_owned(),
-            listed => format!("They would stand behind the {listed} who are listed already."),
+            listed => format!("They would stand behind the {} who are listed already.", grouped(listed)),
         }
     }
 
@@ -176,7 +176,7 @@ impl ProgressPage {
         match (self.import.finished_at, self.import.already.len()) {
             (None, _) => format!(
                 "{} of {} are seen to. You may close this page: it goes on.",
-                self.import.rows_done,
+                number(self.import.rows_done),
                 count(self.import.rows_total, "person")
             ),
             (Some(_), 0) => format!("{taken} of {} joined the list.", self.import.file_name),
