@@ -1,5 +1,6 @@
 //! Who is taken, in which order, and what is said of every other row.
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
@@ -114,7 +115,7 @@ impl Plan {
                 }
                 Err(what) => {
                     let value = |field| cell(&row, mapping, field).unwrap_or_default();
-                    let who = who(value(Field::Name), value(Field::Email));
+                    let who = who(&value(Field::Name), &value(Field::Email));
                     plan.refused.push(Reported { line: row.line, who, what });
                 }
             }
@@ -248,7 +249,7 @@ fn who(name: &str, email: &str) -> String {
 }
 
 /// A field's value without the quote that other programs put before what a spreadsheet would run as a formula.
-fn cell<'r>(row: &'r Row<'_>, mapping: &Mapping, field: Field) -> Option<&'r str> {
+fn cell<'r>(row: &'r Row<'_>, mapping: &Mapping, field: Field) -> Option<Cow<'r, str>> {
     let value: &str = row.values.get(mapping.column(field)?)?;
     Some(sheet::plain(value))
 }
