@@ -135,6 +135,8 @@ CREATE TABLE events (
     last_pass_at     timestamptz,
     -- While an import runs, passes end what is due and offer nothing; the lease frees the list if it dies.
     importing_until  timestamptz,
+    -- The rule's order was changed, and keys of the earlier one are still to be taken back: passes wait for that.
+    reordering       boolean NOT NULL DEFAULT false,
     form_version     integer NOT NULL DEFAULT 1,
     created_at       timestamptz NOT NULL,
     audit_seq        bigint NOT NULL DEFAULT 0,
@@ -150,8 +152,17 @@ CREATE INDEX events_freezes ON events (list_freezes_at) WHERE list_freezes_at IS
 CREATE TABLE policies (
     event_id        uuid NOT NULL REFERENCES events (id),
     version         integer NOT NULL,
-    ordering        text NOT NULL CONSTRAINT policies_ordering_check CHECK (ordering IN ('arrival')),
-    mode            text NOT NULL CONSTRAINT policies_mode_check CHECK (mode IN ('hold')),
+    ordering        text NOT NULL CONSTRAINT policies_ordering_check CHECK (ordering IN ('arrival', 'priority', 'lottery', 'manual')),
+    -- Priority: the bands ahead of everybody else, each {number, name, reason}; -1 comes last of them.
+    bands           jsonb NOT NULL DEFAULT '[]',
+    bands_shown     boolean NOT NULL DEFAULT false,
+    -- Lottery: when a draw is held, from when on, and whether a public beacon takes part.
+    draws           text NOT NULL DEFAULT 'need' CONSTRAINT policies_draws_check CHECK (draws IN ('need', 'at', 'staff')),
+    draw_at         timestamptz,
+    beacon          text CONSTRAINT policies_beacon_check CHECK (beacon IN ('drand')),
+    mode            text NOT NULL CONSTRAINT policies_mode_check CHECK (mode IN ('hold', 'notify_all')),
+    -- From then on, final calls instead of holds.
+    cutoff          timestamptz,
     window_seconds  integer CONSTRAINT policies_window_check CHECK (window_seconds BETWEEN 300 AND 604800),
     batch_size      integer NOT NULL CONSTRAINT policies_batch_check CHECK (batch_size BETWEEN 0 AND 10000),
     fit             text NOT NULL CONSTRAINT policies_fit_check CHECK (fit IN ('strict', 'fill')),
@@ -163,8 +174,60 @@ CREATE TABLE policies (
     position_shown  text NOT NULL CONSTRAINT policies_position_check CHECK (position_shown IN ('exact', 'band', 'none')),
     made_by         uuid,
     made_at         timestamptz NOT NULL,
-    PRIMARY KEY (event_id, version)
+    PRIMARY KEY (event_id, version),
+    CONSTRAINT policies_draw_at_check CHECK ((draws = 'at') = (draw_at IS NOT NULL)),
+    CONSTRAINT policies_lottery_check CHECK (ordering = 'lottery' OR (draws = 'need' AND beacon IS NULL)),
+    CONSTRAINT policies_lottery_mode_check CHECK (ordering <> 'lottery' OR mode = 'hold'),
+    CONSTRAINT policies_cutoff_check CHECK (cutoff IS NULL OR window_seconds IS NOT NULL)
 );
+
+-- The secrets of a lottery: a chain in which each is the SHA-256 of the next, derived from the installation's secret.
+-- Only its beginning is here, and is public from the moment the chain is announced.
+CREATE TABLE draw_chains (
+    event_id     uuid NOT NULL REFERENCES events (id),
+    number       integer NOT NULL,
+    commitment   bytea NOT NULL,
+    announced_at timestamptz NOT NULL,
+    PRIMARY KEY (event_id, number)
+);
+
+-- A draw ranks a pool of entries, frozen before its secret is known. `pool` and `ranking` are ids of 16 bytes each, in
+-- order of arrival and as drawn; the first `applied` of the ranking have their rank, from the top on.
+CREATE TABLE draws (
+    event_id       uuid NOT NULL REFERENCES events (id),
+    number         integer NOT NULL,
+    policy_version integer NOT NULL,
+    cause          text NOT NULL CONSTRAINT draws_cause_check CHECK (cause IN ('need', 'scheduled', 'staff')),
+    reason         text NOT NULL,
+    made_by        uuid,
+    frozen_at      timestamptz NOT NULL,
+    pool           bytea NOT NULL,
+    pool_size      integer NOT NULL,
+    pool_digest    bytea NOT NULL,
+    chain          integer NOT NULL,
+    link           integer NOT NULL CONSTRAINT draws_link_check CHECK (link BETWEEN 1 AND 1000),
+    beacon         text CONSTRAINT draws_beacon_check CHECK (beacon IN ('drand')),
+    beacon_round   bigint,
+    -- The signature of that round: what the beacon said, and the proof of it.
+    beacon_proof   bytea,
+    secret         bytea,
+    ranking        bytea,
+    drawn_at       timestamptz,
+    first_rank     bigint,
+    applied        integer NOT NULL DEFAULT 0,
+    PRIMARY KEY (event_id, number),
+    CONSTRAINT draws_link_key UNIQUE (event_id, chain, link),
+    CONSTRAINT draws_chain_fkey FOREIGN KEY (event_id, chain) REFERENCES draw_chains (event_id, number),
+    CONSTRAINT draws_policy_fkey FOREIGN KEY (event_id, policy_version) REFERENCES policies (event_id, version),
+    CONSTRAINT draws_pool_check CHECK (octet_length(pool) = 16 * pool_size),
+    CONSTRAINT draws_drawn_check CHECK ((drawn_at IS NULL) = (secret IS NULL) AND (drawn_at IS NULL) = (ranking IS NULL)
+        AND (drawn_at IS NULL) = (first_rank IS NULL)),
+    CONSTRAINT draws_ranking_check CHECK (ranking IS NULL OR octet_length(ranking) = octet_length(pool)),
+    CONSTRAINT draws_applied_check CHECK (applied BETWEEN 0 AND pool_size AND (applied = 0 OR drawn_at IS NOT NULL)),
+    CONSTRAINT draws_beacon_round_check CHECK ((beacon IS NULL) = (beacon_round IS NULL)),
+    CONSTRAINT draws_beacon_proof_check CHECK ((beacon IS NOT NULL AND drawn_at IS NOT NULL) = (beacon_proof IS NOT NULL))
+);
+ALTER TABLE draws ALTER COLUMN pool SET STORAGE EXTERNAL, ALTER COLUMN ranking SET STORAGE EXTERNAL;
 
 -- ── entries ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,9 +238,13 @@ CREATE TABLE entries (
     state           text NOT NULL CONSTRAINT entries_state_check CHECK (state IN
         ('unconfirmed', 'waiting', 'offered', 'accepted', 'declined', 'expired', 'withdrawn', 'removed', 'lapsed', 'closed')),
     arrival         bigint NOT NULL,
+    -- The order key is (band, round, rank). Band 0 is the line; what is ahead of it, a band of priority or a draw, is
+    -- below 0.
     band            smallint NOT NULL DEFAULT 0,
     round           integer NOT NULL DEFAULT 0,
     rank            bigint NOT NULL,
+    -- The rank in the line, to which it goes back when the rank that it drew is no longer the rule.
+    line_rank       bigint,
     party           integer NOT NULL CONSTRAINT entries_party_check CHECK (party BETWEEN 1 AND 100),
     until           timestamptz,
     source          text NOT NULL CONSTRAINT entries_source_check CHECK (source IN ('customer', 'staff', 'import')),
@@ -207,13 +274,16 @@ CREATE TABLE entries (
     CONSTRAINT entries_unconfirmed_check CHECK ((state = 'unconfirmed') = (lapses_at IS NOT NULL)),
     CONSTRAINT entries_confirmed_check CHECK (state NOT IN ('waiting', 'offered', 'accepted') OR confirmed_at IS NOT NULL OR vouched),
     CONSTRAINT entries_closed_check CHECK ((state = 'closed') = (closed_from IS NOT NULL)),
-    CONSTRAINT entries_pause_check CHECK (paused_until IS NULL OR paused IS NOT NULL)
+    CONSTRAINT entries_pause_check CHECK (paused_until IS NULL OR paused IS NOT NULL),
+    CONSTRAINT entries_drawn_check CHECK (line_rank IS NULL OR band < 0)
 );
 CREATE UNIQUE INDEX entries_one_live_per_person ON entries (event_id, person_id)
     WHERE state IN ('unconfirmed', 'waiting', 'offered');
 CREATE INDEX entries_order ON entries (event_id, band, round, rank) WHERE eligible;
 CREATE INDEX entries_fit ON entries (event_id, party, band, round, rank) WHERE eligible;
 CREATE INDEX entries_decliners ON entries (event_id, declined_at) WHERE eligible AND declined_at IS NOT NULL;
+-- Live entries ahead of the line, to be taken back when the order changes.
+CREATE INDEX entries_ahead ON entries (event_id, id) WHERE band < 0 AND state IN ('unconfirmed', 'waiting', 'offered', 'closed');
 CREATE INDEX entries_queue ON entries (event_id, state, band, round, rank);
 -- Those in the line whom something hinders: few, and somebody may have to see to them.
 CREATE INDEX entries_hindered ON entries (event_id, band, round, rank) WHERE state = 'waiting' AND NOT eligible;
@@ -248,7 +318,7 @@ CREATE TABLE passes (
     last_at        timestamptz NOT NULL,
     outcome        text NOT NULL CONSTRAINT passes_outcome_check CHECK (outcome IN
         ('offered', 'no_places', 'nobody_eligible', 'head_waits', 'batch_full', 'passive', 'closed', 'not_published',
-         'after_start', 'importing')),
+         'after_start', 'importing', 'reordering', 'manual', 'waiting_for_draw', 'final_call')),
     offered        integer NOT NULL,
     ended          integer NOT NULL,
     open_before    integer NOT NULL,

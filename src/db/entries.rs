@@ -22,6 +22,7 @@ struct EntryRow {
     band: i16,
     round: i32,
     rank: i64,
+    line_rank: Option<i64>,
     party: i32,
     joined_at: DateTime<Utc>,
     confirmed_at: Option<DateTime<Utc>>,
@@ -50,6 +51,7 @@ impl TryFrom<EntryRow> for Entry {
             state: word(EntryState::parse, "entry state", &row.state)?,
             arrival: row.arrival,
             key: OrderKey { band: row.band, round: row.round, rank: row.rank },
+            line_rank: row.line_rank,
             party: row.party,
             joined_at: row.joined_at,
             confirmed_at: row.confirmed_at,
@@ -74,7 +76,7 @@ macro_rules! select_entries {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             EntryRow,
-            "SELECT e.event_id, e.id, e.person_id, e.state, e.arrival, e.band, e.round, e.rank, e.party, e.joined_at, \
+            "SELECT e.event_id, e.id, e.person_id, e.state, e.arrival, e.band, e.round, e.rank, e.line_rank, e.party, e.joined_at, \
              e.confirmed_at, e.vouched, e.lapses_at, e.paused, e.paused_until, e.contact_problem, e.offer_anyway, \
              e.set_aside, e.until_passed, e.silent_offers, e.declined_at, e.eligible, e.state_since FROM entries e "
                 + $tail,
@@ -241,6 +243,7 @@ impl LockedEvent {
         let bands: Vec<i16> = moves.iter().map(|change| change.after.key.band).collect();
         let rounds: Vec<i32> = moves.iter().map(|change| change.after.key.round).collect();
         let ranks: Vec<i64> = moves.iter().map(|change| change.after.key.rank).collect();
+        let line_ranks: Vec<Option<i64>> = moves.iter().map(|change| change.after.line_rank).collect();
         let parties: Vec<i32> = moves.iter().map(|change| change.after.party).collect();
         let paused: Vec<Option<String>> =
             moves.iter().map(|change| change.after.paused.map(|by| by.as_str().to_owned())).collect();
@@ -261,15 +264,15 @@ impl LockedEvent {
                    confirmed_at = c.confirmed_at, vouched = c.vouched, lapses_at = c.lapses_at, paused = c.paused,
                    paused_until = c.paused_until, contact_problem = c.contact_problem, offer_anyway = c.offer_anyway,
                    set_aside = c.set_aside, until_passed = c.until_passed, silent_offers = c.silent_offers,
-                   declined_at = c.declined_at, closed_from = c.closed_from,
+                   declined_at = c.declined_at, closed_from = c.closed_from, line_rank = c.line_rank,
                    state_since = CASE WHEN e.state = c.to_state THEN e.state_since ELSE $2 END
                FROM unnest($3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::integer[], $8::bigint[], $9::integer[],
                    $10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::text[], $14::timestamptz[],
                    $15::boolean[], $16::boolean[], $17::boolean[], $18::boolean[], $19::integer[], $20::timestamptz[],
-                   $21::text[])
+                   $21::text[], $22::bigint[])
                  AS c(id, from_state, to_state, band, round, rank, party, confirmed_at, vouched, lapses_at, paused,
                       paused_until, contact_problem, offer_anyway, set_aside, until_passed, silent_offers, declined_at,
-                      closed_from)
+                      closed_from, line_rank)
                WHERE e.event_id = $1 AND e.id = c.id AND e.state = c.from_state"#,
             event.0,
             now,
@@ -292,6 +295,7 @@ impl LockedEvent {
             &silent,
             &after(|entry| entry.declined_at) as &[Option<DateTime<Utc>>],
             &closed_from as &[Option<String>],
+            &line_ranks as &[Option<i64>],
         )
         .execute(self.connection())
         .await?
@@ -472,7 +476,8 @@ impl LockedEvent {
     }
 
     /// The next eligible entries in order, as many as could be chosen when `open` places are open and at most
-    /// `room` offers may be made. `youngest_opened` leaves out whoever declined after the last place opened.
+    /// `room` offers may be made. `youngest_opened` leaves out whoever declined after the last place opened, and
+    /// `last_band` whoever has no turn under the rule: in a lottery, who was not drawn.
     ///
     /// Under [`Fit::Fill`] the list is read per party size, so that a long queue of parties that do not fit costs
     /// a hundred index probes, not a scan.
@@ -485,17 +490,19 @@ impl LockedEvent {
         open: i64,
         room: i64,
         youngest_opened: DateTime<Utc>,
+        last_band: i16,
     ) -> Result<Vec<Entry>, DbError> {
         let event = self.id();
         let limit = open.min(room);
         let rows = match fit {
             Fit::Strict => {
                 select_entries!(
-                    "WHERE e.event_id = $1 AND e.eligible AND (e.declined_at IS NULL OR e.declined_at < $3)
+                    "WHERE e.event_id = $1 AND e.eligible AND e.band <= $4 AND (e.declined_at IS NULL OR e.declined_at < $3)
                      ORDER BY e.band, e.round, e.rank LIMIT $2",
                     event.0,
                     limit + 1,
-                    youngest_opened
+                    youngest_opened,
+                    last_band
                 )
                 .fetch_all(self.connection())
                 .await?
@@ -503,7 +510,7 @@ impl LockedEvent {
             Fit::Fill => {
                 select_entries!(
                     "JOIN (SELECT chosen.id FROM generate_series(1, least($2::bigint, 100)::integer) AS size,
-                           LATERAL (SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size
+                           LATERAL (SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size AND band <= $5
                                     AND (declined_at IS NULL OR declined_at < $3)
                                     ORDER BY band, round, rank LIMIT least($4, $2 / size + 1)) AS chosen) AS next
                        ON next.id = e.id
@@ -511,7 +518,8 @@ impl LockedEvent {
                     event.0,
                     open,
                     youngest_opened,
-                    room
+                    room,
+                    last_band
                 )
                 .fetch_all(self.connection())
                 .await?

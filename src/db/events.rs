@@ -30,6 +30,7 @@ pub(super) struct EventRow {
     list_freezes_at: Option<chrono::DateTime<chrono::Utc>>,
     policy_version: i32,
     importing_until: Option<chrono::DateTime<chrono::Utc>>,
+    reordering: bool,
     form_version: i32,
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
 }
@@ -53,6 +54,7 @@ impl TryFrom<EventRow> for Event {
             list_freezes_at: row.list_freezes_at,
             policy_version: row.policy_version,
             importing_until: row.importing_until,
+            reordering: row.reordering,
             form_version: row.form_version,
             last_pass_at: row.last_pass_at,
         })
@@ -65,7 +67,7 @@ macro_rules! select_event {
         sqlx::query_as!(
             EventRow,
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
-             list_opens_at, list_freezes_at, policy_version, importing_until, form_version, last_pass_at FROM events "
+             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, form_version, last_pass_at FROM events "
                 + $tail,
             $($argument),*
         )

@@ -19,6 +19,7 @@ pub mod check;
 pub mod contacts;
 pub mod counts;
 pub mod demonstration;
+pub mod draws;
 pub mod entries;
 pub mod events;
 pub mod import;

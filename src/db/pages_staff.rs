@@ -10,7 +10,7 @@ use crate::domain::entry::{EntryState, Hindrance, OrderKey, PausedBy};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, OrganizationId, PersonId};
 use crate::domain::place::PlaceCounts;
-use crate::domain::policy::Fit;
+use crate::domain::policy::{Fit, Ordering, Policy};
 
 /// One of an organization's events, with what adds up and how its list is doing.
 #[derive(Clone, Debug)]
@@ -334,18 +334,24 @@ impl Db {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn front_of_line(&self, event: EventId, fit: Fit) -> Result<Vec<InLine>, DbError> {
+    pub async fn front_of_line(
+        &self,
+        event: EventId,
+        fit: Fit,
+        last_band: i16,
+    ) -> Result<Vec<InLine>, DbError> {
         let rows = sqlx::query!(
             r#"SELECT n.id, n.person_id, n.band, n.round, n.rank, n.party, n.declined_at, n.joined_at, w.name
                FROM entries n JOIN persons w ON w.id = n.person_id
                WHERE n.event_id = $1 AND n.id IN (
-                   (SELECT id FROM entries WHERE event_id = $1 AND eligible ORDER BY band, round, rank LIMIT 50)
+                   (SELECT id FROM entries WHERE event_id = $1 AND eligible AND band <= $3 ORDER BY band, round, rank LIMIT 50)
                    UNION (SELECT first.id FROM generate_series(1, 100) AS size, LATERAL (
-                       SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size AND $2
+                       SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size AND $2 AND band <= $3
                        ORDER BY band, round, rank LIMIT 3) AS first))
                ORDER BY n.band, n.round, n.rank"#,
             event.0,
-            fit == Fit::Fill
+            fit == Fit::Fill,
+            last_band
         )
         .fetch_all(self.pool())
         .await?;
@@ -356,6 +362,46 @@ impl Db {
                     entry: EntryId(row.id),
                     person: PersonId(row.person_id),
                     key: OrderKey { band: row.band, round: row.round, rank: row.rank },
+                    party: row.party,
+                    declined_at: row.declined_at,
+                },
+                name: row.name,
+                joined_at: row.joined_at,
+            })
+            .collect())
+    }
+
+    /// The front of the line as it would be under another rule: what the order in force gave is not counted then.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn line_under(
+        &self,
+        event: EventId,
+        in_force: Ordering,
+        policy: &Policy,
+    ) -> Result<Vec<InLine>, DbError> {
+        let mixed = matches!(in_force, Ordering::Priority | Ordering::Lottery) && in_force != policy.ordering;
+        if !mixed {
+            return self.front_of_line(event, policy.fit, policy.last_band()).await;
+        }
+        // Only somebody who edits the rule asks for this: it may look at everybody.
+        let rows = sqlx::query!(
+            r#"SELECT n.id, n.person_id, n.round, coalesce(n.line_rank, n.rank) AS "rank!", n.party, n.declined_at,
+                      n.joined_at, w.name
+               FROM entries n JOIN persons w ON w.id = n.person_id
+               WHERE n.event_id = $1 AND n.eligible ORDER BY n.round, coalesce(n.line_rank, n.rank) LIMIT 200"#,
+            event.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| InLine {
+                candidate: Candidate {
+                    entry: EntryId(row.id),
+                    person: PersonId(row.person_id),
+                    key: OrderKey { band: 0, round: row.round, rank: row.rank },
                     party: row.party,
                     declined_at: row.declined_at,
                 },

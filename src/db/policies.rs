@@ -1,21 +1,28 @@
 //! The versions of an event's rule.
 
-use chrono::Duration;
+use chrono::{DateTime, Duration, Utc};
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::events::word;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::ids::EventId;
-use crate::domain::policy::{After, Fit, Mode, Ordering, Policy, PositionShown};
+use crate::domain::policy::{After, Band, Beacon, Draws, Fit, Mode, Ordering, Policy, PositionShown};
 use crate::domain::reason::StaffReason;
 
 struct PolicyRow {
     version: i32,
     ordering: String,
+    bands: Json<Vec<Band>>,
+    bands_shown: bool,
+    draws: String,
+    draw_at: Option<DateTime<Utc>>,
+    beacon: Option<String>,
     mode: String,
     window_seconds: Option<i32>,
+    cutoff: Option<DateTime<Utc>>,
     batch_size: i32,
     fit: String,
     after_expiry: String,
@@ -33,7 +40,17 @@ impl TryFrom<PolicyRow> for Policy {
         Ok(Self {
             version: row.version,
             ordering: word(Ordering::parse, "ordering", &row.ordering)?,
+            bands: row.bands.0,
+            bands_shown: row.bands_shown,
+            draws: match (row.draws.as_str(), row.draw_at) {
+                ("need", None) => Draws::AtNeed,
+                ("at", Some(at)) => Draws::At(at),
+                ("staff", None) => Draws::ByStaff,
+                _ => return Err(DbError::Unreadable("draws", row.draws)),
+            },
+            beacon: row.beacon.map(|beacon| word(Beacon::parse, "beacon", &beacon)).transpose()?,
             mode: word(Mode::parse, "mode", &row.mode)?,
+            cutoff: row.cutoff,
             window: row.window_seconds.map(|seconds| Duration::seconds(seconds.into())),
             batch_size: row.batch_size,
             fit: word(Fit::parse, "fit", &row.fit)?,
@@ -51,7 +68,8 @@ macro_rules! select_policies {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             PolicyRow,
-            "SELECT version, ordering, mode, window_seconds, batch_size, fit, after_expiry, after_decline, \
+            "SELECT version, ordering, bands AS \"bands: Json<Vec<Band>>\", bands_shown, draws, draw_at, beacon, mode, \
+             window_seconds, cutoff, batch_size, fit, after_expiry, after_decline, \
              silence_limit, list_cap, party_limit, position_shown FROM policies " + $tail,
             $($argument),*
         )
@@ -68,8 +86,9 @@ pub(super) async fn insert(
     let window = policy.window.map(|window| i32::try_from(window.num_seconds()).unwrap_or(i32::MAX));
     sqlx::query!(
         "INSERT INTO policies (event_id, version, ordering, mode, window_seconds, batch_size, fit, after_expiry,
-                               after_decline, silence_limit, list_cap, party_limit, position_shown, made_by, made_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+                               after_decline, silence_limit, list_cap, party_limit, position_shown, made_by, made_at,
+                               bands, bands_shown, draws, draw_at, beacon, cutoff)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
         event.0,
         policy.version,
         policy.ordering.as_str(),
@@ -84,7 +103,13 @@ pub(super) async fn insert(
         policy.party_limit,
         policy.position_shown.as_str(),
         made_by,
-        now
+        now,
+        Json(&policy.bands) as _,
+        policy.bands_shown,
+        policy.draws.as_str(),
+        policy.draws.at(),
+        policy.beacon.map(Beacon::as_str),
+        policy.cutoff
     )
     .execute(connection)
     .await?;

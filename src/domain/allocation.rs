@@ -36,6 +36,14 @@ words! {
         AfterStart = "after_start",
         /// A file is being imported.
         Importing = "importing",
+        /// The order was changed, and the list is still being put into the new one.
+        Reordering = "reordering",
+        /// Staff pick who is offered a place.
+        Manual = "manual",
+        /// Nobody is ranked before the draw.
+        WaitingForDraw = "waiting_for_draw",
+        /// Everybody who could take an open place was called.
+        FinalCall = "final_call",
     }
 }
 

@@ -4,6 +4,8 @@
 //! an absent field is the length 0xFFFFFFFF alone. Instants are microseconds since 1970 as eight big-endian
 //! bytes, numbers likewise, ids their sixteen bytes, words UTF-8. A record holds no personal data.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -173,6 +175,14 @@ words! {
         Reopened = "reopened",
         /// The rule changed.
         RuleChanged = "rule_changed",
+        /// The pool of a draw was frozen.
+        PoolFrozen = "pool_frozen",
+        /// A draw ranked its pool.
+        Drawn = "drawn",
+        /// The beginning of a chain of secrets was published.
+        ChainAnnounced = "chain_announced",
+        /// An entry was put into a band of priority, or out of it.
+        BandChanged = "band_changed",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
         /// A file was imported.
@@ -196,7 +206,7 @@ pub struct Record {
     /// The state before.
     pub from: Option<&'static str>,
     /// The state after.
-    pub to: Option<&'static str>,
+    pub to: Option<Cow<'static, str>>,
     /// Why.
     pub reason: Reason,
     /// The entry concerned, where the subject is something else.
@@ -232,7 +242,14 @@ impl Record {
     #[must_use]
     pub fn states(mut self, from: Option<&'static str>, to: Option<&'static str>) -> Self {
         self.from = from;
-        self.to = to;
+        self.to = to.map(Cow::Borrowed);
+        self
+    }
+
+    /// With what it came to, where that is more than a state: the digest of a pool, a secret.
+    #[must_use]
+    pub fn to(mut self, what: String) -> Self {
+        self.to = Some(Cow::Owned(what));
         self
     }
 
@@ -311,7 +328,7 @@ impl StoredRecord {
             subject: record.subject.kind().to_owned(),
             subject_id: record.subject.id(),
             from_state: record.from.map(str::to_owned),
-            to_state: record.to.map(str::to_owned),
+            to_state: record.to.as_deref().map(str::to_owned),
             reason: record.reason.as_str().to_owned(),
             entry_id: record.entry.map(|entry| entry.0),
             order_key: record.order_key.map(|key| key.to_string()),

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::ids::{EntryId, EventId, PersonId};
-use super::policy::After;
+use super::policy::{After, Ordering};
 use super::words;
 
 words! {
@@ -109,6 +109,8 @@ pub struct Entry {
     pub arrival: i64,
     /// What decides when it is next.
     pub key: OrderKey,
+    /// The rank in the line, where a draw gave it another.
+    pub line_rank: Option<i64>,
     /// How many places it wants, all or none.
     pub party: i32,
     /// When it joined.
@@ -155,6 +157,22 @@ pub enum Hindrance {
 }
 
 impl Entry {
+    /// Sends it to the end of the line, or of its band; who was drawn is not any more, and is in the next draw.
+    pub fn send_to_end(&mut self, rank: i64) {
+        if self.line_rank.take().is_some() {
+            self.key = OrderKey { band: 0, round: 0, rank };
+        }
+        self.key.rank = rank;
+    }
+
+    /// What it has from an order that is no longer the rule is taken from it.
+    pub fn fall_into_line(&mut self, ordering: Ordering) {
+        if !matches!(ordering, Ordering::Priority | Ordering::Lottery) && self.key.band < 0 {
+            self.key.band = 0;
+            self.key.rank = self.line_rank.take().unwrap_or(self.key.rank);
+        }
+    }
+
     /// The first thing that hinders an offer to this waiting entry.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {

@@ -6,6 +6,7 @@ pub mod booking;
 pub mod calendar;
 pub mod contact;
 pub mod delivery;
+pub mod draw;
 pub mod entry;
 pub mod event;
 pub mod ids;

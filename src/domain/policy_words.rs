@@ -2,7 +2,7 @@
 
 use chrono::Duration;
 
-use super::policy::{After, Fit, Policy};
+use super::policy::{After, Band, Draws, Fit, Ordering, Policy};
 
 /// "20 minutes", "2 hours", "1 day": a length as a rule names it.
 #[must_use]
@@ -16,25 +16,88 @@ pub fn length(length: Duration) -> String {
     if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
 }
 
+/// "Members", "Members, then Residents".
+fn listed(bands: &[Band]) -> String {
+    bands.iter().map(|band| band.name.as_str()).collect::<Vec<_>>().join(", then ")
+}
+
 impl Policy {
     /// One sentence: what happens without anybody of the staff.
     #[must_use]
     pub fn by_itself(&self) -> String {
-        match self.window {
-            None => {
-                "Nothing is offered by itself: staff offer places by hand, each with a deadline.".to_owned()
-            }
-            Some(window) => format!(
-                "A place that comes back is offered at once to the first in line, who has {} to answer.",
-                length(window)
+        let Some(window) = self.window else {
+            return "Nothing is offered by itself: staff offer places by hand, each with a deadline."
+                .to_owned();
+        };
+        let window = length(window);
+        match self.ordering {
+            Ordering::Arrival => format!(
+                "A place that comes back is offered at once to the first in line, who has {window} to answer."
+            ),
+            Ordering::Priority => format!(
+                "A place that comes back is offered at once to the first of {}, then to everybody else in order of \
+                 arrival; each has {window} to answer.",
+                listed(&self.bands)
+            ),
+            Ordering::Lottery => format!(
+                "A place that comes back is offered at once to the next in the order drawn, who has {window} to answer."
+            ),
+            Ordering::Manual => format!(
+                "Nothing is offered by itself: staff pick who is offered a place and say why; each has {window} to answer."
             ),
         }
+    }
+
+    /// Settings that change nothing in this combination, each with why.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let mut unused = Vec::new();
+        let by_hand = self.window.is_none() || self.ordering == Ordering::Manual;
+        if by_hand && self.fit == Fit::Fill {
+            unused.push("Who is passed over for a large party: staff pick who is offered a place.");
+        }
+        if self.window.is_none() && self.batch_size > 0 && self.ordering != Ordering::Manual {
+            unused.push("The number of offers pending at once counts offers by hand only: nothing goes out by itself.");
+        }
+        if self.ordering != Ordering::Priority && !self.bands.is_empty() {
+            unused.push("The groups that go first: only the priority order has groups.");
+        }
+        if self.ordering == Ordering::Lottery && self.window.is_none() {
+            unused.push("The draw: nothing goes out by itself, so nobody goes down the order drawn.");
+        }
+        if self.after_expiry != After::Back && self.silence_limit == 1 {
+            unused.push(
+                "What becomes of who does not answer: after one unanswered offer an entry is paused anyway.",
+            );
+        }
+        unused
     }
 
     /// The rest of it, a sentence each.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
-        let mut sentences = vec![
+        let mut sentences: Vec<String> = Vec::new();
+        if self.ordering == Ordering::Priority {
+            sentences.extend(
+                self.bands
+                    .iter()
+                    .map(|band| format!("{} go first: {}.", band.name, band.reason.trim_end_matches('.'))),
+            );
+        }
+        if self.ordering == Ordering::Lottery {
+            sentences.push(
+                match self.draws {
+                    Draws::AtNeed => "A draw is held as soon as a place is open and nobody is ranked; who joins later is in the next.",
+                    Draws::At(_) => "The draw is held at the instant announced; who joins later is in the next.",
+                    Draws::ByStaff => "A draw is held when staff say so; who joins later is in the next.",
+                }
+                .to_owned(),
+            );
+            if self.beacon.is_some() {
+                sentences.push("A future round of a public beacon takes part, so that nobody can know the result beforehand.".to_owned());
+            }
+        }
+        sentences.extend([
             match self.fit {
                 Fit::Strict => {
                     "A party that wants more places than are open waits at the head until enough are open; nobody \
@@ -66,7 +129,7 @@ impl Policy {
                 1 => "After one offer without an answer an entry is paused.".to_owned(),
                 limit => format!("After {limit} offers in a row without an answer an entry is paused."),
             },
-        ];
+        ]);
         if self.batch_size > 0 {
             sentences.push(format!("At most {} offers are pending at once.", self.batch_size));
         }

@@ -49,6 +49,16 @@ words! {
 
         /// First in order of arrival among those who could take the place.
         FirstInOrder = "first_in_order",
+        /// First among those who go first for a public reason, or among everybody else after them.
+        FirstInBand = "first_in_band",
+        /// First in the order that was drawn.
+        FirstDrawn = "first_drawn",
+        /// Everybody who could take a place was called.
+        EverybodyCalled = "everybody_called",
+        /// Past the instant from which everybody who could take a place is called.
+        FinalCall = "final_call",
+        /// A draw was needed before anything could be offered.
+        DrawNeeded = "draw_needed",
         /// The deadline passed without an answer.
         WindowEnded = "window_ended",
         /// Not confirmed within 24 hours.
@@ -122,6 +132,11 @@ impl Reason {
             Self::Paused => "paused by the customer",
             Self::Resumed => "resumed",
             Self::FirstInOrder => "first in order of arrival",
+            Self::FirstInBand => "first in the order of the groups",
+            Self::FirstDrawn => "first in the order drawn",
+            Self::EverybodyCalled => "everybody who could take it was called",
+            Self::FinalCall => "the final call",
+            Self::DrawNeeded => "a draw was needed",
             Self::WindowEnded => "no answer before the deadline",
             Self::NotConfirmed => "not confirmed within 24 hours",
             Self::Silent => "too many offers without an answer",

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::ids::{CodeId, OfferId, PersonId};
+use super::ids::{CodeId, EventId, OfferId, PersonId};
 
 /// The installation's secret: at least 32 bytes, the same for every process that shares a database.
 #[derive(Clone)]
@@ -46,6 +46,12 @@ impl Secret {
     #[must_use]
     pub fn offer_token(&self, offer: OfferId, reactivations: i32) -> String {
         hex::encode(self.derive(b"offer", offer.0.as_bytes(), reactivations))
+    }
+
+    /// The end of an event's chain of secrets for draws: from it every other of the chain follows.
+    #[must_use]
+    pub fn draw_chain(&self, event: EventId, chain: i32) -> [u8; 32] {
+        self.derive(b"draw", event.0.as_bytes(), chain)
     }
 
     /// The six digits of a code.

@@ -46,7 +46,7 @@ pub(super) async fn end_offers(event: &mut LockedEvent, mut endings: Vec<Ending>
     let mut ranks = event.ranks_at_end(movers).await?.into_iter();
     for ending in endings.iter_mut().filter(|ending| ending.to_end) {
         if let Some(rank) = ranks.next() {
-            ending.after.key.rank = rank;
+            ending.after.send_to_end(rank);
         }
     }
 

@@ -1,7 +1,8 @@
 //! An event's life: published, changed, cancelled, un-cancelled, over; and its rule.
 
+use super::draws;
 use super::lists::revoke_pending;
-use super::pass::CHUNK;
+use super::pass::{CHUNK, REORDERED};
 use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::events::{EventSettings, NewEvent};
@@ -14,7 +15,7 @@ use crate::domain::event::EventState;
 use crate::domain::ids::{EventId, StaffId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::OfferState;
-use crate::domain::policy::{Policy, PolicyError};
+use crate::domain::policy::{Band, Ordering, Policy, PolicyError};
 use crate::domain::reason::{Reason, StaffReason};
 
 /// What came of creating an event.
@@ -58,12 +59,28 @@ pub enum SaveOutcome {
     },
     /// Somebody saved the same form meanwhile: nothing was changed.
     Conflict,
-    /// A setting is out of its bounds.
-    Refused(PolicyError),
     /// The event was cancelled or is over.
     NotFrom(EventState),
     /// A draft cannot be given a start that is past.
     StartsInPast,
+}
+
+/// What came of changing the rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleOutcome {
+    /// In force, as this version.
+    Saved(i32),
+    /// Somebody saved the event meanwhile: nothing was changed.
+    Conflict,
+    /// A setting is out of its bounds, or does not go with the others.
+    Refused(PolicyError),
+    /// A group that is to go away still has people in it.
+    BandInUse {
+        /// Which.
+        band: Band,
+        /// How many.
+        entries: i64,
+    },
 }
 
 impl Waitlist {
@@ -175,19 +192,32 @@ impl Waitlist {
         form_version: i32,
         actor: Actor,
         reason: &StaffReason,
-    ) -> Result<SaveOutcome, DbError> {
-        if let Err(error) = policy.check() {
-            return Ok(SaveOutcome::Refused(error));
-        }
+    ) -> Result<RuleOutcome, DbError> {
         decide!(self, event, async |event| {
+            event.nothing_to_write();
             if event.event().form_version != form_version {
-                event.nothing_to_write();
-                return Ok(SaveOutcome::Conflict);
+                return Ok(RuleOutcome::Conflict);
             }
-            event.change_policy(policy.clone(), actor, reason).await?;
+            let before = event.policy().await?;
+            if let Err(error) = policy.check(event.event().starts_at) {
+                return Ok(RuleOutcome::Refused(error));
+            }
+            if policy.ordering == Ordering::Lottery {
+                draws::announce(event, &self.secret).await?;
+            }
+            if before.ordering == policy.ordering {
+                let gone: Vec<Band> =
+                    before.bands.into_iter().filter(|band| policy.band(band.number).is_none()).collect();
+                if let Some((band, entries)) = event.first_band_in_use(&gone).await? {
+                    return Ok(RuleOutcome::BandInUse { band, entries });
+                }
+            } else {
+                event.take_back_order(REORDERED).await?;
+            }
+            let version = event.change_policy(policy.clone(), actor, reason).await?;
             event.touch_form().await?;
             event.want_pass();
-            Ok(SaveOutcome::Saved { deadlines_moved: 0, started: event.event().started(event.now()) })
+            Ok(RuleOutcome::Saved(version))
         })
         .await
     }

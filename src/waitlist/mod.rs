@@ -5,9 +5,11 @@ use crate::db::Db;
 use crate::domain::secret::Secret;
 
 pub mod answer;
+pub mod bands;
 pub mod bookings;
 pub mod contacts;
 pub mod demonstration;
+pub mod draws;
 mod ending;
 pub mod events;
 pub mod import;

@@ -2,6 +2,7 @@
 
 use chrono::Duration;
 
+use super::draws::{self, Lottery};
 use super::ending::{Ending, end_offers, labels};
 use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
@@ -16,13 +17,16 @@ use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferState};
-use crate::domain::policy::Policy;
+use crate::domain::policy::{Ordering, Policy};
 use crate::domain::reason::Reason;
 use crate::domain::secret::{Secret, token_hash};
 
 /// The most that one pass offers, ends or closes, so that a lock is held for less than a second; what is left is
 /// asked for again.
 pub const CHUNK: usize = 1_000;
+
+/// As many entries are put back into the line under one lock when the order changes.
+pub(super) const REORDERED: i64 = 5_000;
 
 /// An event is over a day after its start: what still waits is closed then.
 pub const OVER_AFTER: Duration = Duration::days(1);
@@ -54,6 +58,12 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     close_when_over(event).await?;
     let ended = end_due(event).await?;
     let policy = event.policy().await?;
+    if event.event().reordering && event.take_back_order(REORDERED).await? {
+        let outcome = PassOutcome::Reordering;
+        event.add_pass(outcome, 0, ended, 0).await?;
+        event.want_pass();
+        return Ok(PassReport { outcome, offered: 0, ended });
+    }
 
     if let Some(outcome) = hindrance(event, &policy) {
         event.add_pass(outcome, 0, ended, 0).await?;
@@ -61,6 +71,13 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     }
     let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
     let places = event.open_places(chunk).await?;
+    if policy.ordering == Ordering::Lottery
+        && draws::prepare(event, secret, &policy, !places.is_empty()).await? == Lottery::Waits
+    {
+        let outcome = PassOutcome::WaitingForDraw;
+        event.add_pass(outcome, 0, ended, places.len()).await?;
+        return Ok(PassReport { outcome, offered: 0, ended });
+    }
     let room = if policy.batch_size == 0 {
         CHUNK
     } else {
@@ -91,6 +108,8 @@ fn hindrance(event: &LockedEvent, policy: &Policy) -> Option<PassOutcome> {
         Some(PassOutcome::Importing)
     } else if policy.window.is_none() {
         Some(PassOutcome::Passive)
+    } else if policy.ordering == Ordering::Manual {
+        Some(PassOutcome::Manual)
     } else {
         None
     }
@@ -113,7 +132,7 @@ async fn choose(
     let (mut depth, mut read) = (1_i64, 0);
     loop {
         let (count, most) = (count.saturating_mul(depth), most.saturating_mul(depth));
-        let entries = event.candidates(policy.fit, count, most, youngest).await?;
+        let entries = event.candidates(policy.fit, count, most, youngest, policy.last_band()).await?;
         let candidates: Vec<Candidate> = entries
             .iter()
             .map(|entry| Candidate {
@@ -145,6 +164,7 @@ async fn offer(
     allocation: &Allocation,
 ) -> Result<(), DbError> {
     let Some(window) = policy.window else { return Ok(()) };
+    let reason = policy.reason_of_turn();
     let expires_at = Policy::deadline(window, event.now(), event.event().starts_at);
     let mut places: std::collections::HashMap<PlaceId, Place> =
         places.into_iter().map(|place| (place.id, place)).collect();
@@ -157,9 +177,7 @@ async fn offer(
         let given: Vec<Place> = chosen.places.iter().filter_map(|place| places.remove(place)).collect();
         tell_of_offer(event, id, &entry, 0, expires_at, &given);
         holds.extend(
-            given
-                .into_iter()
-                .map(|place| PlaceMove::hold(place, id, entry.id, Actor::System, Reason::FirstInOrder)),
+            given.into_iter().map(|place| PlaceMove::hold(place, id, entry.id, Actor::System, reason)),
         );
         new.push(NewOffer {
             id,
@@ -174,12 +192,12 @@ async fn offer(
             before: entry,
             actor: Actor::System,
             act: Act::Offered,
-            reason: Reason::FirstInOrder,
+            reason,
             note: None,
             policy_version: Some(policy.version),
         });
     }
-    event.make_offers(&new, Some(number), policy.version, Actor::System, Reason::FirstInOrder, None).await?;
+    event.make_offers(&new, Some(number), policy.version, Actor::System, reason, None).await?;
     event.move_places(&holds).await?;
     event.move_entries(&moves).await
 }

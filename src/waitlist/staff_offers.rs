@@ -299,7 +299,7 @@ async fn reactivate(
     if !deadline_is_good(event, deadline) {
         return Ok(ReactivateOutcome::BadDeadline);
     }
-    let entry = event.entry(offer.entry).await?;
+    let mut entry = event.entry(offer.entry).await?;
     let live = event.live_entries_of(&[entry.person]).await?;
     if live.iter().any(|other| other.id != entry.id)
         || matches!(entry.state, EntryState::Offered | EntryState::Accepted | EntryState::Closed)
@@ -310,6 +310,8 @@ async fn reactivate(
         Ok(places) => places,
         Err(open) => return Ok(ReactivateOutcome::TooFew(open)),
     };
+    // The order may have changed while it was over.
+    entry.fall_into_line(event.policy().await?.ordering);
     let reactivations = offer.reactivations + 1;
     tell_of_offer(
         event,

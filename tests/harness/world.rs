@@ -16,7 +16,7 @@ use fairlist::domain::role::Role;
 use fairlist::waitlist::Waitlist;
 use fairlist::waitlist::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
 use fairlist::waitlist::bookings::{Book, BookOutcome};
-use fairlist::waitlist::events::{CreateOutcome, SaveOutcome};
+use fairlist::waitlist::events::{CreateOutcome, RuleOutcome};
 use fairlist::waitlist::join::{Join, JoinAs, JoinOutcome};
 use fairlist::waitlist::pass::PassReport;
 
@@ -223,7 +223,7 @@ impl World {
         change(&mut policy);
         let form = self.waitlist.db().event(self.event).await.expect("the event").form_version;
         let outcome = self.waitlist.change_policy(self.event, &policy, form, self.actor(), &reason()).await;
-        assert!(matches!(outcome, Ok(SaveOutcome::Saved { .. })), "the rule changes, but: {outcome:?}");
+        assert!(matches!(outcome, Ok(RuleOutcome::Saved(_))), "the rule changes, but: {outcome:?}");
     }
 
     /// How often somebody was told of this occasion.

@@ -109,6 +109,7 @@ const PAGE: i64 = 1_000;
 struct Served {
     event: Uuid,
     fit: Fit,
+    last_band: i16,
     places: Vec<OpenPlace>,
     room: usize,
 }
@@ -129,7 +130,7 @@ async fn at_rest(check: &mut Check<'_>) -> Result<(), DbError> {
 
 async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
     let rows = sqlx::query!(
-        r#"SELECT e.id, p.fit, p.batch_size,
+        r#"SELECT e.id, p.fit, p.batch_size, p.ordering = 'lottery' AS "lottery!",
                   (SELECT count(*) FROM offers o WHERE o.event_id = e.id AND o.kind = 'hold'
                                                    AND o.state IN ('pending', 'accepting')) AS "holds!",
                   open.ids AS "ids!", open.since AS "since!"
@@ -138,6 +139,7 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
            JOIN events e ON e.id = open.event_id
            JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
            WHERE e.state = 'published' AND e.list_state <> 'closed' AND p.window_seconds IS NOT NULL
+             AND p.ordering <> 'manual' AND p.mode = 'hold' AND (p.cutoff IS NULL OR p.cutoff > $1) AND NOT e.reordering
              AND (e.starts_at IS NULL OR e.starts_at > $1) AND (e.importing_until IS NULL OR e.importing_until <= $1)
              AND NOT EXISTS (SELECT FROM pass_requests r WHERE r.event_id = e.id AND r.requested_at IS NOT NULL)"#,
         check.now
@@ -155,6 +157,8 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
             Ok(Served {
                 event: row.id,
                 fit: word(Fit::parse, "fit", &row.fit)?,
+                // Whoever was not drawn waits for the next draw.
+                last_band: if row.lottery { -1 } else { i16::MAX },
                 places: places.map(|(id, opened_at)| OpenPlace { id: PlaceId(id), opened_at }).collect(),
                 room,
             })
@@ -173,7 +177,7 @@ async fn would_be_chosen(check: &mut Check<'_>, list: &Served) -> Result<Option<
         let rows = sqlx::query!(
             "SELECT id, person_id, band, round, rank, party, declined_at FROM entries
              WHERE event_id = $1 AND eligible AND (band, round, rank) > ($2, $3, $4)
-               AND party <= $5 AND (declined_at IS NULL OR declined_at < $6)
+               AND party <= $5 AND (declined_at IS NULL OR declined_at < $6) AND band <= $8
              ORDER BY band, round, rank LIMIT $7",
             list.event,
             after.0,
@@ -181,7 +185,8 @@ async fn would_be_chosen(check: &mut Check<'_>, list: &Served) -> Result<Option<
             after.2,
             largest,
             youngest,
-            PAGE
+            PAGE,
+            list.last_band
         )
         .fetch_all(&mut *check.connection)
         .await?;

@@ -11,8 +11,13 @@ use uuid::Uuid;
 
 use super::{Check, Invariant};
 use crate::db::DbError;
+use crate::db::draws::unpacked;
+use crate::db::events::word;
 use crate::domain::audit::{Act, StoredRecord};
+use crate::domain::draw::draw_number;
 use crate::domain::entry::{EntryState, OrderKey};
+use crate::domain::ids::EntryId;
+use crate::domain::policy::{Ordering, band_of_draw};
 use crate::domain::reason::Reason;
 
 /// What the records of one batch refer to.
@@ -23,6 +28,10 @@ pub(super) struct Facts {
     parties: HashMap<Uuid, i32>,
     /// Whom each pass passed over.
     skips: HashMap<(Uuid, i64), Skipped>,
+    /// The order of each version of the rule.
+    orders: HashMap<(Uuid, i32), Ordering>,
+    /// What each draw ranked, in order, and the first rank.
+    rankings: HashMap<(Uuid, i32), (Vec<EntryId>, i64)>,
 }
 
 /// The sets recorded by one pass.
@@ -53,7 +62,13 @@ pub(super) async fn facts(
     records: impl Iterator<Item = (Uuid, &StoredRecord)>,
 ) -> Result<Facts, DbError> {
     let (mut offers, mut entries) = (Vec::new(), HashSet::new());
-    for (_, record) in records {
+    let (mut rules, mut draws) = (Vec::new(), Vec::new());
+    for (event, record) in records {
+        match Act::parse(&record.act) {
+            Some(Act::RuleChanged) => rules.push(event),
+            Some(Act::Drawn) => draws.push(event),
+            _ => {}
+        }
         match record.subject.as_str() {
             "offer" if record.act == Act::Offered.as_str() => offers.push(record.subject_id),
             "entry" => {
@@ -90,7 +105,26 @@ pub(super) async fn facts(
         skipped.did_not_fit = skipped.did_not_fit.or(row.party_above.map(|above| (above, before)));
         skipped.had_declined = skipped.had_declined.or(row.declined_since.map(|since| (since, before)));
     }
+    let orders =
+        sqlx::query!("SELECT event_id, version, ordering FROM policies WHERE event_id = ANY($1)", &rules)
+            .fetch_all(&mut *check.connection)
+            .await?;
+    let rankings = sqlx::query!(
+        r#"SELECT event_id, number, ranking AS "ranking!", first_rank AS "first!" FROM draws
+           WHERE event_id = ANY($1) AND drawn_at IS NOT NULL"#,
+        &draws
+    )
+    .fetch_all(&mut *check.connection)
+    .await?;
     Ok(Facts {
+        orders: orders
+            .into_iter()
+            .map(|row| Ok(((row.event_id, row.version), word(Ordering::parse, "ordering", &row.ordering)?)))
+            .collect::<Result<_, DbError>>()?,
+        rankings: rankings
+            .into_iter()
+            .map(|row| ((row.event_id, row.number), (unpacked(&row.ranking), row.first)))
+            .collect(),
         by_rule: offers.into_iter().map(|offer| (offer.id, offer.pass)).collect(),
         parties: parties.into_iter().map(|entry| (entry.id, entry.party)).collect(),
         skips,
@@ -101,6 +135,8 @@ pub(super) async fn facts(
 #[derive(Clone, Copy)]
 struct Line {
     key: OrderKey,
+    /// The rank in the line, where a draw gave it another.
+    line_rank: Option<i64>,
     party: i32,
     waiting: bool,
     hindered: Hindered,
@@ -139,6 +175,7 @@ pub(super) struct Replay {
     eligible: BTreeMap<i32, BTreeSet<(OrderKey, Uuid)>>,
     /// Named once, however often they were passed over.
     named: HashSet<Uuid>,
+    ordering: Option<Ordering>,
 }
 
 impl Replay {
@@ -153,7 +190,46 @@ impl Replay {
         match record.subject.as_str() {
             "entry" => self.entry(record, facts),
             "offer" if record.act == Act::Offered.as_str() => self.offered(check, event, record, facts),
+            "event" => match Act::parse(&record.act) {
+                Some(Act::RuleChanged) => self.rule_changed(event, record, facts),
+                Some(Act::Drawn) => self.drawn(event, record, facts),
+                _ => {}
+            },
             _ => {}
+        }
+    }
+
+    /// Another order takes back what the one before gave.
+    fn rule_changed(&mut self, event: Uuid, record: &StoredRecord, facts: &Facts) {
+        let version = record.policy_version.unwrap_or_default();
+        let ordering = facts.orders.get(&(event, version)).copied();
+        if self.ordering != ordering {
+            let ahead: Vec<(Uuid, Line)> = self
+                .lines
+                .iter()
+                .filter(|(_, line)| line.key.band < 0)
+                .map(|(id, line)| (*id, *line))
+                .collect();
+            for (id, mut line) in ahead {
+                self.take_out(id, &line);
+                line.key.band = 0;
+                line.key.rank = line.line_rank.take().unwrap_or(line.key.rank);
+                self.put_in(id, line);
+            }
+        }
+        self.ordering = ordering;
+    }
+
+    /// A draw gives its pool ranks of their own.
+    fn drawn(&mut self, event: Uuid, record: &StoredRecord, facts: &Facts) {
+        let number = record.to_state.as_deref().and_then(draw_number).unwrap_or_default();
+        let Some((ranking, first)) = facts.rankings.get(&(event, number)) else { return };
+        for (entry, rank) in ranking.iter().zip(*first..) {
+            let Some(mut line) = self.lines.get(&entry.0).copied() else { continue };
+            self.take_out(entry.0, &line);
+            line.line_rank = line.line_rank.or(Some(line.key.rank));
+            line.key = OrderKey { band: band_of_draw(number), round: 0, rank: OrderKey::rank_of(rank) };
+            self.put_in(entry.0, line);
         }
     }
 
@@ -165,6 +241,7 @@ impl Replay {
         let Some(mut line) = known.or_else(|| {
             Some(Line {
                 key: key?,
+                line_rank: None,
                 party: *facts.parties.get(&id)?,
                 waiting: false,
                 hindered: Hindered::default(),
@@ -175,6 +252,8 @@ impl Replay {
         };
         self.take_out(id, &line);
         line.key = key.unwrap_or(line.key);
+        // Who was drawn and went to the end of the line is in it again.
+        line.line_rank = line.line_rank.filter(|_| line.key.band < 0);
         let state = record.to_state.as_deref().and_then(EntryState::parse);
         if let Some(state) = state {
             line.waiting = state == EntryState::Waiting;
@@ -265,8 +344,10 @@ impl Replay {
         let eligible: Vec<Uuid> =
             self.eligible.values().flat_map(|order| order.iter().map(|(_, id)| *id)).collect();
         let rows = sqlx::query!(
-            "SELECT id, eligible, band, round, rank FROM entries
-             WHERE event_id = $1 AND state = 'waiting' AND (eligible OR id = ANY($2))",
+            r#"SELECT id, eligible, band, round, rank,
+                      (EXISTS (SELECT FROM draws WHERE event_id = $1 AND applied < pool_size AND drawn_at IS NOT NULL)
+                       OR (SELECT reordering FROM events WHERE id = $1)) AS "under_way!"
+               FROM entries WHERE event_id = $1 AND state = 'waiting' AND (eligible OR id = ANY($2))"#,
             event,
             &eligible
         )
@@ -279,7 +360,7 @@ impl Replay {
             let sentence = if row.eligible != line.eligible() {
                 let (row_says, records_say) = (says(row.eligible), says(line.eligible()));
                 format!("entry {} is {row_says}, and by its audit records it is {records_say}", row.id)
-            } else if key != line.key {
+            } else if key != line.key && !row.under_way {
                 format!("entry {} stands at {key}, and by its audit records at {}", row.id, line.key)
             } else {
                 continue;

@@ -9,7 +9,7 @@ use super::{EventName, event_name};
 use crate::domain::event::ListState;
 use crate::domain::ids::EventId;
 use crate::domain::place::PlaceCounts;
-use crate::domain::policy::{After, Fit, PARTY_MAX, PositionShown};
+use crate::domain::policy::{After, Fit, Ordering, PARTY_MAX, PositionShown};
 use crate::domain::standing::{Door, DoorFacts};
 
 /// Everything that a page about an event says to whoever comes by.
@@ -27,6 +27,8 @@ pub struct EventSheet {
     pub window: Option<Duration>,
     /// When the head of the line wants more places than are open.
     pub fit: Fit,
+    /// In which order people are served.
+    pub ordering: Ordering,
     /// The largest party.
     pub largest_party: i32,
     /// What customers are told of their place in the line.
@@ -61,6 +63,7 @@ struct SheetRow {
     list_opens_at: Option<DateTime<Utc>>,
     window_seconds: Option<i32>,
     fit: String,
+    ordering: String,
     list_cap: Option<i32>,
     party_limit: Option<i32>,
     position_shown: String,
@@ -105,6 +108,7 @@ impl TryFrom<SheetRow> for EventSheet {
             waiting: row.waiting,
             window: row.window_seconds.map(|seconds| Duration::seconds(seconds.into())),
             fit: word(Fit::parse, "fit", &row.fit)?,
+            ordering: word(Ordering::parse, "ordering", &row.ordering)?,
             largest_party: row.party_limit.unwrap_or(PARTY_MAX),
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
@@ -121,7 +125,7 @@ macro_rules! select_sheets {
             SheetRow,
             r#"SELECT v.id AS event_id, v.slug, v.name AS event_name, v.venue, v.zone, v.starts_at, v.state AS event_state,
                    g.id AS organization_id, g.name AS organization_name, g.contact, v.description, v.list_state,
-                   v.list_opens_at, r.window_seconds, r.fit, r.list_cap, r.party_limit, r.position_shown, r.after_expiry,
+                   v.list_opens_at, r.window_seconds, r.fit, r.ordering, r.list_cap, r.party_limit, r.position_shown, r.after_expiry,
                    r.after_decline, c.open AS "open!", c.held AS "held!", c.booked AS "booked!", c.retire AS "retire!",
                    n.live AS "live!", n.waiting AS "waiting!",
                    (c.open > 0 AND EXISTS (SELECT FROM entries e WHERE e.event_id = v.id AND e.eligible

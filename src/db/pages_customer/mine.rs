@@ -1,6 +1,7 @@
 //! What belongs to the persons as whom a device is signed in.
 
 use chrono::{DateTime, Utc};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::super::events::word;
@@ -8,7 +9,7 @@ use super::super::{Db, DbError};
 use super::{EventName, event_name};
 use crate::domain::entry::{EntryState, PausedBy};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId};
-use crate::domain::policy::PositionShown;
+use crate::domain::policy::{Band, PositionShown};
 
 /// An entry of one's own, with its live offer.
 #[derive(Clone, Debug)]
@@ -33,6 +34,10 @@ pub struct MyEntry {
     pub position: Option<i64>,
     /// Whether it is told, and how.
     pub position_shown: PositionShown,
+    /// How many take part in the next draw, where that decides the order and this entry is in it.
+    pub pool: Option<i64>,
+    /// The group by which it goes before others, where people are told.
+    pub group: Option<String>,
     /// The live offer and its deadline.
     pub offer: Option<(OfferId, DateTime<Utc>)>,
     /// Since when it is in this state.
@@ -59,6 +64,9 @@ struct EntryRow {
     contact_problem: bool,
     position: Option<i64>,
     position_shown: String,
+    pool: Option<i64>,
+    band: i16,
+    bands: Json<Vec<Band>>,
     offer_id: Option<Uuid>,
     expires_at: Option<DateTime<Utc>>,
     state_since: DateTime<Utc>,
@@ -77,6 +85,8 @@ impl TryFrom<EntryRow> for MyEntry {
             paused: row.paused.as_deref().map(|by| word(PausedBy::parse, "pause", by)).transpose()?,
             contact_problem: row.contact_problem,
             position: row.position,
+            pool: row.pool,
+            group: row.bands.0.into_iter().find(|band| band.number == row.band).map(|band| band.name),
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             offer: row.offer_id.map(OfferId).zip(row.expires_at),
             since: row.state_since,
@@ -100,6 +110,11 @@ macro_rules! select_mine {
                           + (SELECT count(*) FROM entries a WHERE a.event_id = e.event_id AND a.eligible
                                 AND a.band = e.band AND a.round = e.round
                                 AND a.rank >= (e.rank >> 30) << 30 AND a.rank < e.rank))::bigint END AS position,
+                   CASE WHEN r.ordering = 'lottery' AND e.state = 'waiting' AND e.band >= 0 THEN
+                       (SELECT coalesce(sum(n), 0) FROM entry_counts c WHERE c.event_id = e.event_id
+                           AND c.state = 'waiting' AND c.eligible AND c.band >= 0)::bigint END AS pool,
+                   e.band, CASE WHEN r.ordering = 'priority' AND r.bands_shown THEN r.bands ELSE '[]' END
+                       AS "bands!: Json<Vec<Band>>",
                    f.id AS "offer_id?", f.expires_at AS "expires_at?"
                FROM entries e
                JOIN events v ON v.id = e.event_id

@@ -35,7 +35,7 @@ proptest! {
             && (1..=100).contains(&silence_limit)
             && list_cap.is_none_or(|cap| cap >= 0)
             && party_limit.is_none_or(|limit| (1..=100).contains(&limit));
-        prop_assert_eq!(policy.check().is_ok(), within);
+        prop_assert_eq!(policy.check(None).is_ok(), within);
         if within {
             prop_assert!((1..=PARTY_MAX).contains(&policy.largest_party()));
         }
@@ -44,6 +44,6 @@ proptest! {
 
 #[test]
 fn the_first_rule_is_sound_and_passive() {
-    assert_eq!(Policy::first().check(), Ok(()));
+    assert_eq!(Policy::first().check(None), Ok(()));
     assert_eq!(Policy::first().window, None);
 }

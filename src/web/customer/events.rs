@@ -19,7 +19,7 @@ use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::{Me, MyBooking, MyEntry};
 use crate::domain::entry::EntryState;
 use crate::domain::ids::CodeId;
-use crate::domain::policy::PositionShown;
+use crate::domain::policy::{Ordering, PositionShown};
 use crate::domain::standing::{Door, Free, Line, Sale, grouped, places_in_words};
 use crate::domain::when::{self, When};
 

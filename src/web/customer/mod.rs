@@ -23,6 +23,7 @@ pub mod bookings;
 pub mod code;
 pub mod entries;
 pub mod events;
+mod fairness;
 pub mod join;
 pub mod link;
 pub mod me;
@@ -35,6 +36,7 @@ mod words;
 pub fn router() -> Router<WebState> {
     Router::new()
         .merge(events::router())
+        .merge(fairness::router())
         .merge(join::router())
         .merge(code::router())
         .merge(sign_in::router())

@@ -7,9 +7,9 @@ use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::MyEntry;
 use crate::domain::audit::Act;
 use crate::domain::entry::{Entry, EntryState, Hindrance, PausedBy};
-use crate::domain::policy::Fit;
+use crate::domain::policy::{Fit, Ordering, PositionShown};
 use crate::domain::reason::Reason;
-use crate::domain::standing::{Free, Line, Sale, places_in_words, position_in_words};
+use crate::domain::standing::{Free, Line, Sale, grouped, places_in_words, position_in_words};
 use crate::domain::when::When;
 
 /// Where an entry stands, in one sentence.
@@ -20,7 +20,18 @@ pub(super) fn entry_answer(entry: &MyEntry, now: DateTime<Utc>) -> String {
         EntryState::Waiting if entry.paused.is_some() => {
             format!("Your request for {places} is paused. You keep your place in the line.")
         }
+        EntryState::Waiting if entry.pool.is_some() => {
+            let among = match (entry.position_shown, entry.pool) {
+                (PositionShown::Exact, Some(pool)) if pool > 1 => format!(" among {} people", grouped(pool)),
+                _ => String::new(),
+            };
+            format!("You are on the waitlist for {places}. A draw decides the order{among}.")
+        }
         EntryState::Waiting => {
+            let places = match &entry.group {
+                Some(group) => format!("{places} in the group “{group}”"),
+                None => places,
+            };
             match entry.position.and_then(|position| position_in_words(entry.position_shown, position)) {
                 Some(position) => format!("You are on the waitlist for {places}, {position}."),
                 None => format!("You are on the waitlist for {places}."),
@@ -131,6 +142,18 @@ pub(super) fn why_waiting(
             "On this list nothing is offered by itself: the organizer offers places by hand and writes to you."
                 .to_owned(),
         ),
+        Line::Open | Line::Frozen(_) | Line::Full if sheet.ordering == Ordering::Manual => why.push(
+            "On this list nothing is offered by itself: the organizer picks who is offered a place, says why, and writes to you."
+                .to_owned(),
+        ),
+        Line::Open | Line::Frozen(_) | Line::Full
+            if sheet.ordering == Ordering::Lottery && entry.key.band >= 0 =>
+        {
+            why.push(
+                "The order among those who wait is drawn, and you have not been drawn yet: you take part in the next draw."
+                    .to_owned(),
+            );
+        }
         Line::Open | Line::Frozen(_) | Line::Full => why.extend(why_no_place(entry, position, sheet, door.free, now)),
     }
     if let Some(last) = passed_over
@@ -247,6 +270,10 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::Opened
         | Act::Frozen
         | Act::RuleChanged
+        | Act::PoolFrozen
+        | Act::Drawn
+        | Act::ChainAnnounced
+        | Act::BandChanged
         | Act::AccessChanged
         | Act::Imported
         | Act::Overridden => return None,

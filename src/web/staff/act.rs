@@ -75,7 +75,7 @@ pub struct Choice {
     /// The question.
     pub legend: &'static str,
     /// Its answers, the default first.
-    pub options: Vec<(&'static str, &'static str)>,
+    pub options: Vec<(String, String)>,
 }
 
 /// A field for an instant.

@@ -21,6 +21,7 @@ use crate::db::persons::Person;
 use crate::domain::entry::{Entry, EntryState, Hindrance};
 use crate::domain::ids::{EntryId, EventId};
 use crate::domain::offer::{Offer, OfferState};
+use crate::domain::policy::Ordering;
 use crate::domain::role::Act;
 use crate::domain::when::When;
 
@@ -42,6 +43,8 @@ struct EntryPage {
     position: Option<i64>,
     why: Option<String>,
     offers: Vec<Offer>,
+    /// The group by which it goes before others.
+    group: Option<String>,
     skips: Vec<Skipped>,
     happened: Vec<Happened>,
     messages: Vec<MessageState>,
@@ -171,8 +174,10 @@ async fn show(
     let offers = state.db.offers_of_entry(event.id, entry.id).await?;
     let steps = state.db.history_of_entry(event.id, entry.id, HISTORY).await?;
     let (mut position, mut why, mut skips) = (None, None, vec![]);
+    let policy = state.db.policy(event.id).await?;
+    let has_groups = policy.ordering == Ordering::Priority;
+    let group = policy.band(entry.key.band).filter(|_| has_groups).map(|band| band.name.clone());
     if entry.state == EntryState::Waiting {
-        let policy = state.db.policy(event.id).await?;
         let line = Line::read(&state, &event, &policy, staff.now).await?;
         let ahead = state.db.position(event.id, entry.key).await?;
         position = Some(ahead);
@@ -182,8 +187,9 @@ async fn show(
     let frame = EventFrame::new(event, Tab::Queue, staff.now);
     let messages = messages_to(&state, &staff, &frame, entry.person).await?;
     let unreachable = entry.contact_problem && !entry.offer_anyway;
-    let acts = [EntryAct::Offer, EntryAct::Pause, EntryAct::Resume, EntryAct::BringBack, EntryAct::Remove]
+    let acts = EntryAct::ALL
         .into_iter()
+        .filter(|act| *act != EntryAct::Group || has_groups)
         .filter(|act| act.applies(entry.state, entry.paused.is_some(), entry.set_aside, unreachable))
         .filter(|act| staff.may(act.permission()))
         .collect();
@@ -203,6 +209,7 @@ async fn show(
         position,
         why,
         offers,
+        group,
         skips,
         messages,
         acts,

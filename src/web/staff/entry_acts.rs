@@ -11,7 +11,7 @@ use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::super::page::{Errors, Tone};
 use super::Staff;
-use super::act::{ActForm, ActPage, ActQuery, DeadlineField, done};
+use super::act::{ActForm, ActPage, ActQuery, Choice, DeadlineField, done};
 use super::frame::{EventFrame, Tab, are, isolated, places};
 use super::next::what_comes_next;
 use super::words::{bad_deadline, entry_is, somebody_was_first, too_few};
@@ -22,6 +22,7 @@ use crate::domain::policy::Policy;
 use crate::domain::policy_words::length;
 use crate::domain::reason::StaffReason;
 use crate::domain::role::Act;
+use crate::waitlist::bands::BandOutcome;
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
 use crate::waitlist::staff_offers::OfferOutcome;
 
@@ -42,9 +43,15 @@ pub enum EntryAct {
     Resume,
     /// Put it back in the line: it was set aside, or no contact works.
     BringBack,
+    /// Put it into a group that goes first, or out of one.
+    Group,
 }
 
 impl EntryAct {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 6] =
+        [Self::Offer, Self::Pause, Self::Resume, Self::BringBack, Self::Group, Self::Remove];
+
     fn parse(text: &str) -> Result<Self, Error> {
         match text {
             "offer" => Ok(Self::Offer),
@@ -52,6 +59,7 @@ impl EntryAct {
             "pause" => Ok(Self::Pause),
             "resume" => Ok(Self::Resume),
             "bring-back" => Ok(Self::BringBack),
+            "group" => Ok(Self::Group),
             _ => Err(Error::NotFound),
         }
     }
@@ -71,6 +79,7 @@ impl EntryAct {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::BringBack => "bring-back",
+            Self::Group => "group",
         }
     }
 
@@ -83,6 +92,7 @@ impl EntryAct {
             Self::Pause => "Pause",
             Self::Resume => "Resume",
             Self::BringBack => "Put back",
+            Self::Group => "Change group",
         }
     }
 
@@ -90,7 +100,7 @@ impl EntryAct {
     #[must_use]
     pub fn applies(self, state: EntryState, paused: bool, aside: bool, unreachable: bool) -> bool {
         match self {
-            Self::Remove => state.is_live(),
+            Self::Remove | Self::Group => state.is_live(),
             Self::Offer => state == EntryState::Waiting,
             Self::Pause => state == EntryState::Waiting && !paused,
             Self::Resume => state == EntryState::Waiting && paused,
@@ -108,7 +118,7 @@ impl EntryAct {
     pub fn permission(self) -> Act {
         match self {
             Self::Offer => Act::ActOnOffers,
-            Self::Remove | Self::Pause | Self::Resume | Self::BringBack => Act::ActOnEntries,
+            Self::Remove | Self::Pause | Self::Resume | Self::BringBack | Self::Group => Act::ActOnEntries,
         }
     }
 }
@@ -182,6 +192,14 @@ impl About {
                 }
                 (format!("Put {name} back in the line"), effects, "Put back in the line")
             }
+            EntryAct::Group => (
+                format!("Change the group of {name}"),
+                vec![
+                    format!("{name} is in the group you choose, behind those of it who joined before."),
+                    "The groups’ order decides who is offered the next place.".to_owned(),
+                ],
+                "Change the group",
+            ),
         }
     }
 
@@ -203,8 +221,9 @@ impl About {
                 ),
                 required: false,
             }),
-            EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack => None,
+            EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group => None,
         };
+        let choice = (act == EntryAct::Group).then(|| self.groups());
         let page = ActPage {
             layout: staff.event_layout(&self.frame.event, act.label()).await?,
             action: format!("{}/{}", self.path(), act.word()),
@@ -213,13 +232,21 @@ impl About {
             danger: act == EntryAct::Remove,
             heading,
             effects,
-            choice: None,
+            choice,
             deadline,
             form,
             errors,
             frame: self.frame,
         };
         Ok(page.answer())
+    }
+
+    fn groups(&self) -> Choice {
+        let named = |(number, text): (i16, String)| (number.to_string(), text);
+        let bands =
+            self.policy.bands.iter().map(|band| (band.number, format!("{}: {}", band.name, band.reason)));
+        let rest = (0, "Everybody else, in order of arrival".to_owned());
+        Choice { legend: "Group", options: bands.chain([rest]).map(named).collect() }
     }
 
     fn deadline_field(&self) -> DeadlineField {
@@ -283,7 +310,7 @@ async fn act(
     let reason = form.reason(&mut errors);
     let deadline = match act {
         EntryAct::Offer | EntryAct::Pause => form.deadline(&about.frame, &mut errors),
-        EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack => None,
+        EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group => None,
     };
     if act == EntryAct::Pause && deadline.is_some_and(|until| until <= staff.now) {
         errors.add("deadline", bad_deadline(&about.frame, deadline, staff.now));
@@ -292,6 +319,7 @@ async fn act(
         return about.page(&staff, act, form, errors).await;
     };
     match act {
+        EntryAct::Group => change_group(&state, &staff, about, form, &reason).await,
         EntryAct::Offer => offer(&state, &staff, about, form, &reason, deadline).await,
         EntryAct::Remove => remove(&state, &staff, about, form, &reason).await,
         EntryAct::Pause => {
@@ -335,6 +363,36 @@ async fn changed(
     let (tone, said) = match outcome {
         PauseOutcome::Done => (Tone::Done, said),
         PauseOutcome::Already | PauseOutcome::NotWaiting(_) => (Tone::Warn, about.first(state).await?),
+    };
+    done(staff, tone, said, &form.back, &about.path()).await
+}
+
+async fn change_group(
+    state: &WebState,
+    staff: &Staff,
+    about: About,
+    form: ActForm,
+    reason: &StaffReason,
+) -> Result<Response, Error> {
+    let mut errors = Errors::default();
+    let band = errors.check("after", form.after.parse().map_err(|_| "Choose a group."));
+    let Some(band) = band else { return about.page(staff, EntryAct::Group, form, errors).await };
+    let event = about.frame.event.id;
+    let outcome = state.waitlist().move_to_band(event, about.entry.id, band, staff.actor(), reason).await?;
+    let (tone, said) = match outcome {
+        BandOutcome::Moved(Some(band)) => {
+            (Tone::Done, format!("{} is in the group {}.", about.name(), isolated(&band.name)))
+        }
+        BandOutcome::Moved(None) => (Tone::Done, format!("{} is in no group any more.", about.name())),
+        BandOutcome::Already => (Tone::Note, format!("{} was in this group before.", about.name())),
+        BandOutcome::Over(_) => (Tone::Warn, about.first(state).await?),
+        BandOutcome::NoBands => {
+            (Tone::Warn, "The rule has no groups: only the priority order has.".to_owned())
+        }
+        BandOutcome::UnknownBand => {
+            errors.add("after", "The rule has no such group any more. Choose one of these.");
+            return about.page(staff, EntryAct::Group, form, errors).await;
+        }
     };
     done(staff, tone, said, &form.back, &about.path()).await
 }

@@ -21,6 +21,7 @@ pub mod act;
 pub mod audit;
 pub mod bookings;
 pub mod diagram;
+mod draws;
 pub mod entry;
 pub mod entry_acts;
 pub mod event;
@@ -59,6 +60,7 @@ pub fn router() -> Router<WebState> {
         .merge(settings::router())
         .merge(event_acts::router())
         .merge(policy::router())
+        .merge(draws::router())
         .merge(places::router())
         .merge(bookings::router())
         .merge(audit::router())

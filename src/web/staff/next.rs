@@ -11,7 +11,7 @@ use crate::db::pages_staff::InLine;
 use crate::db::places::Place;
 use crate::domain::allocation::{Candidate, OpenPlace};
 use crate::domain::event::{Event, EventState, ListState};
-use crate::domain::policy::{Fit, Policy};
+use crate::domain::policy::{Fit, Ordering, Policy};
 use crate::domain::preview::{NextOffer, next_offer};
 
 /// As many open places as the page looks at: the next offer takes the first of them.
@@ -32,6 +32,12 @@ pub enum Halt {
     Importing,
     /// The rule offers nothing by itself.
     Passive,
+    /// Staff pick who is offered a place.
+    Manual,
+    /// The list is being put into another order.
+    Reordering,
+    /// Nobody is ranked before the draw.
+    WaitingForDraw,
 }
 
 impl Halt {
@@ -47,7 +53,9 @@ impl Halt {
             EventState::Published if event.importing_until.is_some_and(|until| now < until) => {
                 Some(Self::Importing)
             }
+            EventState::Published if event.reordering => Some(Self::Reordering),
             EventState::Published if policy.window.is_none() => Some(Self::Passive),
+            EventState::Published if policy.ordering == Ordering::Manual => Some(Self::Manual),
             EventState::Published => None,
         }
     }
@@ -62,13 +70,18 @@ impl Halt {
             Self::Closed => "Nothing is offered: the list is closed.",
             Self::Importing => "Offers wait until the file has been imported.",
             Self::Passive => "Nothing is offered by itself here: offers are made by hand.",
+            Self::Manual => {
+                "Nothing is offered by itself here: staff pick who is offered a place, and say why."
+            }
+            Self::Reordering => "Offers wait until the list is in its new order.",
+            Self::WaitingForDraw => "Offers wait for the draw.",
         }
     }
 
     /// Whether staff can offer by hand all the same.
     #[must_use]
     pub fn allows_by_hand(self) -> bool {
-        matches!(self, Self::Passive | Self::Importing)
+        matches!(self, Self::Passive | Self::Manual | Self::Importing)
     }
 }
 
@@ -108,7 +121,7 @@ impl Line {
         now: DateTime<Utc>,
     ) -> Result<Self, Error> {
         let mut open = state.db.open_places(event.id, LOOKED_AT).await?;
-        let line = state.db.front_of_line(event.id, policy.fit).await?;
+        let line = state.db.front_of_line(event.id, policy.fit, policy.last_band()).await?;
         let asked: Vec<OpenPlace> =
             open.iter().map(|place| OpenPlace { id: place.id, opened_at: place.opened_at }).collect();
         let candidates: Vec<Candidate> = line.iter().map(|in_line| in_line.candidate).collect();
@@ -143,7 +156,7 @@ impl Line {
         };
         let (name, party) = (isolated(&next.who.name), places(next.who.candidate.party));
         match (self.halt, next.missing) {
-            (Some(Halt::Passive), 0) => {
+            (Some(Halt::Passive | Halt::Manual), 0) => {
                 format!("{name} is first in line and could have {party}: offer them by hand.")
             }
             (Some(halt), _) => halt.sentence().to_owned(),

@@ -111,7 +111,7 @@ fn afterwards() -> Choice {
     ];
     Choice {
         legend: "What becomes of their entry?",
-        options: options.into_iter().map(|(after, words)| (after.as_str(), words)).collect(),
+        options: options.into_iter().map(|(after, words)| (after.to_string(), words.to_owned())).collect(),
     }
 }
 

@@ -211,7 +211,6 @@ async fn save(
                 return Ok(Redirect::to(&path(event.id, "/settings")).into_response());
             }
             SaveOutcome::Conflict => conflict = true,
-            SaveOutcome::Refused(problem) => errors.add("", problem),
             SaveOutcome::StartsInPast => errors.add("starts_at", STARTS_IN_PAST),
             SaveOutcome::NotFrom(EventState::Cancelled) => {
                 errors.add("", "The event is cancelled: restore it first.");

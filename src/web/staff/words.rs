@@ -57,6 +57,10 @@ pub fn title(act: Act) -> &'static str {
         Act::Closed => "Closed",
         Act::Reopened => "Reopened",
         Act::RuleChanged => "Rule changed",
+        Act::PoolFrozen => "Pool of a draw frozen",
+        Act::Drawn => "Drawn",
+        Act::ChainAnnounced => "Secrets for draws announced",
+        Act::BandChanged => "Put into another group",
         Act::AccessChanged => "Access changed",
         Act::Imported => "Imported",
         Act::Overridden => "Reservation overridden",
@@ -110,6 +114,10 @@ pub fn pass(outcome: PassOutcome, offered: i32) -> String {
         PassOutcome::Closed => "nothing offered: the list is closed".to_owned(),
         PassOutcome::NotPublished => "nothing offered: the event is not published".to_owned(),
         PassOutcome::AfterStart => "nothing offered: the event has started".to_owned(),
+        PassOutcome::Reordering => "nothing offered: the list is being put into its new order".to_owned(),
+        PassOutcome::Manual => "nothing offered: staff decide who is offered a place".to_owned(),
+        PassOutcome::WaitingForDraw => "nothing offered: nobody is ranked before the draw".to_owned(),
+        PassOutcome::FinalCall => "everybody who could take an open place was called".to_owned(),
         PassOutcome::Importing => "nothing offered: a file is being imported".to_owned(),
     }
 }
