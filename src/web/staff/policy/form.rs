@@ -164,7 +164,8 @@ impl PolicyForm {
         if self.window.trim().is_empty() {
             return Some(None);
         }
-        let amount: i64 = errors.check("window", self.window.trim().parse().map_err(|_| not_a_number("window")))?;
+        let amount: i64 =
+            errors.check("window", self.window.trim().parse().map_err(|_| not_a_number("window")))?;
         let window = match self.unit.as_str() {
             "minutes" => Duration::try_minutes(amount),
             "hours" => Duration::try_hours(amount),
