@@ -137,6 +137,8 @@ CREATE TABLE events (
     importing_until  timestamptz,
     -- The rule's order was changed, and keys of the earlier one are still to be taken back: passes wait for that.
     reordering       boolean NOT NULL DEFAULT false,
+    -- The next instant that the rule in force set itself: a draw, or the final call.
+    rule_due_at      timestamptz,
     form_version     integer NOT NULL DEFAULT 1,
     created_at       timestamptz NOT NULL,
     audit_seq        bigint NOT NULL DEFAULT 0,
@@ -146,6 +148,7 @@ CREATE TABLE events (
 CREATE INDEX events_organization ON events (organization_id, starts_at);
 CREATE INDEX events_starts ON events (starts_at) WHERE state = 'published' AND starts_at IS NOT NULL;
 CREATE INDEX events_opens ON events (list_opens_at) WHERE list_opens_at IS NOT NULL;
+CREATE INDEX events_rule_due ON events (rule_due_at) WHERE rule_due_at IS NOT NULL;
 CREATE INDEX events_freezes ON events (list_freezes_at) WHERE list_freezes_at IS NOT NULL;
 
 -- Every version of an event's rule. Offers name the version under which they were made.

@@ -3,12 +3,13 @@
 //! A ranking is one value on the draw's row, however long it is, and its ranks are given from the top on: the next
 //! places go down it while the rest is still being written.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use uuid::Uuid;
 
 use super::events::word;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
+use crate::domain::draw::file::{BeaconFile, DrawFile, FORMAT};
 use crate::domain::draw::{Bytes32, draw_record};
 use crate::domain::entry::OrderKey;
 use crate::domain::ids::{EntryId, EventId};
@@ -413,6 +414,34 @@ pub struct PublicDraw {
     pub pool: Vec<EntryId>,
     /// The order drawn; empty before.
     pub ranking: Vec<EntryId>,
+}
+
+impl PublicDraw {
+    /// It as a file that can be checked without us; `slug` names the event.
+    #[must_use]
+    pub fn file(&self, slug: &str) -> DrawFile {
+        let instant = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true);
+        let draw = &self.draw;
+        DrawFile {
+            format: FORMAT.to_owned(),
+            event: slug.to_owned(),
+            draw: draw.number,
+            cause: draw.cause.to_string(),
+            pool: self.pool.clone(),
+            pool_digest: hex::encode(draw.pool_digest),
+            frozen_at: instant(draw.frozen_at),
+            commitment: hex::encode(self.commitment),
+            link: draw.link,
+            beacon: draw.round.map(|round| BeaconFile {
+                kind: "drand".to_owned(),
+                round,
+                signature: self.proof.as_deref().map(hex::encode),
+            }),
+            secret: draw.secret.map(hex::encode),
+            ranking: self.ranking.clone(),
+            drawn_at: draw.drawn_at.map(instant),
+        }
+    }
 }
 
 impl Db {

@@ -283,6 +283,7 @@ impl Db {
                    UNION ALL (SELECT id FROM events WHERE list_opens_at <= $1)
                    UNION ALL (SELECT id FROM events WHERE list_freezes_at <= $1)
                    UNION ALL (SELECT id FROM events WHERE state = 'published' AND starts_at <= $1 - interval '1 day')
+                   UNION ALL (SELECT id FROM events WHERE rule_due_at <= $1)
                    UNION ALL (SELECT e.id FROM events e JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
                               WHERE $2 AND e.state = 'published' AND e.list_state <> 'closed'
                                 AND p.window_seconds IS NOT NULL AND (e.starts_at IS NULL OR e.starts_at > $1))) due
@@ -309,6 +310,7 @@ impl Db {
                    (SELECT min(until) FROM entries WHERE until IS NOT NULL AND NOT until_passed AND state = 'waiting'),
                    (SELECT min(list_opens_at) FROM events WHERE list_opens_at IS NOT NULL),
                    (SELECT min(list_freezes_at) FROM events WHERE list_freezes_at IS NOT NULL),
+                   (SELECT min(rule_due_at) FROM events WHERE rule_due_at IS NOT NULL),
                    (SELECT min(starts_at) + interval '1 day' FROM events
                     WHERE state = 'published' AND starts_at IS NOT NULL)) AS "due""#
         )

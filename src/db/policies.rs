@@ -143,6 +143,26 @@ impl LockedEvent {
             .collect()
     }
 
+    /// An instant of the rule that has come is no longer due; the next one is.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn rule_is_due(&mut self, policy: &Policy) -> Result<(), DbError> {
+        let (event, now) = (self.id(), self.now());
+        if policy.draws.at().is_none() && policy.cutoff.is_none() {
+            return Ok(());
+        }
+        sqlx::query!(
+            "UPDATE events SET rule_due_at = $3 WHERE id = $1 AND rule_due_at <= $2",
+            event.0,
+            now,
+            policy.due_after(now)
+        )
+        .execute(self.connection())
+        .await?;
+        Ok(())
+    }
+
     /// Puts a new version in force. It touches only future offers.
     ///
     /// # Errors
@@ -156,9 +176,14 @@ impl LockedEvent {
         let (event, now) = (self.id(), self.now());
         policy.version = self.event().policy_version + 1;
         insert(self.connection(), event, &policy, actor.staff().map(|id| id.0), now).await?;
-        sqlx::query!("UPDATE events SET policy_version = $2 WHERE id = $1", event.0, policy.version)
-            .execute(self.connection())
-            .await?;
+        sqlx::query!(
+            "UPDATE events SET policy_version = $2, rule_due_at = $3 WHERE id = $1",
+            event.0,
+            policy.version,
+            policy.due_after(now)
+        )
+        .execute(self.connection())
+        .await?;
         self.event_mut().policy_version = policy.version;
         let mut record =
             Record::new(now, actor, Act::RuleChanged, Subject::Event(event), reason.reason).noted(reason);

@@ -357,6 +357,12 @@ impl Policy {
         }
     }
 
+    /// The next instant after `now` that the rule set itself: the draw, or the beginning of the final call.
+    #[must_use]
+    pub fn due_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        [self.draws.at(), self.cutoff].into_iter().flatten().filter(|at| *at > now).min()
+    }
+
     /// Whether whoever could take an open place is called now, instead of offered it in turn.
     #[must_use]
     pub fn calls(&self, now: DateTime<Utc>) -> bool {

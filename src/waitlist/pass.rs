@@ -58,6 +58,7 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     close_when_over(event).await?;
     let ended = end_due(event).await?;
     let policy = event.policy().await?;
+    event.rule_is_due(&policy).await?;
     if event.event().reordering && event.take_back_order(REORDERED).await? {
         let outcome = PassOutcome::Reordering;
         event.add_pass(outcome, 0, ended, 0).await?;

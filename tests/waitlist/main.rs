@@ -15,6 +15,7 @@ mod locked_event;
 mod mail;
 mod main_job;
 mod migrations;
+mod orders;
 mod proxy;
 mod races;
 mod schema;

@@ -6,17 +6,17 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Layout, Page};
 use super::Customer;
-use crate::db::draws::{Cause, Draw, PublicDraw};
+use crate::db::draws::{Cause, Draw};
 use crate::db::pages_customer::events::EventSheet;
 use crate::db::policies::PolicyVersion;
-use crate::domain::draw::file::{self, BeaconFile, DrawFile, FORMAT};
+use crate::domain::draw::file;
 use crate::domain::draw::quicknet_time;
 use crate::domain::policy::{Ordering, Policy};
 use crate::domain::standing::grouped;
@@ -124,32 +124,8 @@ async fn take_along(
         name.strip_suffix(".json").and_then(|number| number.parse().ok()).ok_or(Error::NotFound)?;
     let sheet = state.db.event_sheet(&slug, customer.now).await?;
     let draw = state.db.public_draw(sheet.event.id, number).await?;
-    let text = serde_json::to_string_pretty(&draw_file(&slug, draw)).map_err(Error::internal)?;
+    let text = serde_json::to_string_pretty(&draw.file(&slug)).map_err(Error::internal)?;
     let named = format!("attachment; filename=\"{slug}-draw-{number}.json\"");
     let kind = "application/json".to_owned();
     Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, named)], text).into_response())
-}
-
-fn draw_file(slug: &str, public: PublicDraw) -> DrawFile {
-    let PublicDraw { draw, commitment, proof, pool, ranking } = public;
-    let instant = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true);
-    DrawFile {
-        format: FORMAT.to_owned(),
-        event: slug.to_owned(),
-        draw: draw.number,
-        cause: draw.cause.to_string(),
-        pool,
-        pool_digest: hex::encode(draw.pool_digest),
-        frozen_at: instant(draw.frozen_at),
-        commitment: hex::encode(commitment),
-        link: draw.link,
-        beacon: draw.round.map(|round| BeaconFile {
-            kind: "drand".to_owned(),
-            round,
-            signature: proof.map(hex::encode),
-        }),
-        secret: draw.secret.map(hex::encode),
-        ranking,
-        drawn_at: draw.drawn_at.map(instant),
-    }
 }
