@@ -137,6 +137,8 @@ CREATE TABLE events (
     importing_until  timestamptz,
     -- The rule's order was changed, and keys of the earlier one are still to be taken back: passes wait for that.
     reordering       boolean NOT NULL DEFAULT false,
+    -- When the final call was made: from then on its instant is fixed.
+    final_called_at  timestamptz,
     -- The next instant that the rule in force set itself: a draw, or the final call.
     rule_due_at      timestamptz,
     form_version     integer NOT NULL DEFAULT 1,
@@ -353,10 +355,14 @@ CREATE TABLE offers (
     decided_at     timestamptz,
     end_reason     text,
     reactivations  integer NOT NULL DEFAULT 0,
+    -- A call tells of the places that were open then; later ones are told again when those are gone.
+    told_for       timestamptz,
+    tellings       integer NOT NULL DEFAULT 0,
     token_hash     bytea NOT NULL,
     PRIMARY KEY (event_id, id),
     CONSTRAINT offers_entry_fkey FOREIGN KEY (event_id, entry_id) REFERENCES entries (event_id, id),
     CONSTRAINT offers_policy_fkey FOREIGN KEY (event_id, policy_version) REFERENCES policies (event_id, version),
+    CONSTRAINT offers_call_check CHECK ((kind = 'call') = (told_for IS NOT NULL)),
     CONSTRAINT offers_window_check CHECK (expires_at > made_at),
     CONSTRAINT offers_ended_check CHECK ((state IN ('pending', 'accepting')) = (ended_at IS NULL)),
     CONSTRAINT offers_end_reason_check CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
@@ -365,6 +371,7 @@ CREATE TABLE offers (
 );
 CREATE UNIQUE INDEX offers_one_live_per_entry ON offers (event_id, entry_id) WHERE state IN ('pending', 'accepting');
 CREATE INDEX offers_live ON offers (event_id, state, expires_at);
+CREATE INDEX offers_calls ON offers (event_id, told_for) WHERE kind = 'call' AND state = 'pending';
 CREATE INDEX offers_entry ON offers (event_id, entry_id, made_at);
 CREATE INDEX offers_id ON offers (id);
 CREATE INDEX offers_token ON offers (token_hash);
@@ -505,7 +512,7 @@ CREATE TABLE messages (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     person_id       uuid NOT NULL REFERENCES persons (id),
     occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
-        ('code', 'joined', 'offer', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
+        ('code', 'joined', 'offer', 'call', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
          'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled')),
     subject_id      uuid NOT NULL,
     count           integer NOT NULL DEFAULT 0,
@@ -522,7 +529,7 @@ CREATE TABLE messages (
     note            text,
     -- A code lives ten minutes and an offer has a deadline: they overtake whatever else waits to be sent.
     urgency         smallint NOT NULL GENERATED ALWAYS AS (
-        CASE occasion WHEN 'code' THEN 0 WHEN 'offer' THEN 1 ELSE 2 END) STORED,
+        CASE occasion WHEN 'code' THEN 0 WHEN 'offer' THEN 1 WHEN 'call' THEN 1 ELSE 2 END) STORED,
     PRIMARY KEY (event_id, id),
     CONSTRAINT messages_dedupe_key UNIQUE (event_id, occasion, subject_id, count),
     CONSTRAINT messages_lease_check CHECK ((state = 'sending') = (lease IS NOT NULL) AND (lease IS NULL) = (leased_until IS NULL)),

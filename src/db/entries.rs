@@ -529,6 +529,34 @@ impl LockedEvent {
     }
 }
 
+impl LockedEvent {
+    /// The next eligible entries in order that could take some of `open` places, whatever others before them want.
+    /// `youngest_opened` leaves out whoever declined after the last place opened.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn callable(
+        &mut self,
+        open: i32,
+        youngest_opened: DateTime<Utc>,
+        limit: i64,
+    ) -> Result<Vec<Entry>, DbError> {
+        let event = self.id();
+        entries(
+            select_entries!(
+                "WHERE e.event_id = $1 AND e.eligible AND e.party <= $2 AND (e.declined_at IS NULL OR e.declined_at < $3)
+                 ORDER BY e.band, e.round, e.rank LIMIT $4",
+                event.0,
+                open,
+                youngest_opened,
+                limit
+            )
+            .fetch_all(self.connection())
+            .await?,
+        )
+    }
+}
+
 impl Db {
     /// One entry, wherever it is.
     ///

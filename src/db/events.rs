@@ -31,6 +31,7 @@ pub(super) struct EventRow {
     policy_version: i32,
     importing_until: Option<chrono::DateTime<chrono::Utc>>,
     reordering: bool,
+    final_called_at: Option<chrono::DateTime<chrono::Utc>>,
     form_version: i32,
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
 }
@@ -55,6 +56,7 @@ impl TryFrom<EventRow> for Event {
             policy_version: row.policy_version,
             importing_until: row.importing_until,
             reordering: row.reordering,
+            final_called_at: row.final_called_at,
             form_version: row.form_version,
             last_pass_at: row.last_pass_at,
         })
@@ -67,7 +69,7 @@ macro_rules! select_event {
         sqlx::query_as!(
             EventRow,
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
-             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, form_version, last_pass_at FROM events "
+             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, form_version, last_pass_at FROM events "
                 + $tail,
             $($argument),*
         )

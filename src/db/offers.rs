@@ -30,6 +30,7 @@ struct OfferRow {
     ended_at: Option<DateTime<Utc>>,
     end_reason: Option<String>,
     reactivations: i32,
+    tellings: i32,
 }
 
 impl TryFrom<OfferRow> for Offer {
@@ -53,6 +54,7 @@ impl TryFrom<OfferRow> for Offer {
             ended_at: row.ended_at,
             end_reason: row.end_reason,
             reactivations: row.reactivations,
+            tellings: row.tellings,
         })
     }
 }
@@ -64,7 +66,7 @@ macro_rules! select_offers {
             OfferRow,
             "SELECT o.event_id, o.id, o.entry_id, e.person_id, o.kind, o.state, o.party, o.pass_number, o.made_by, \
              o.policy_version, o.band, o.round, o.rank, o.made_at, o.expires_at, o.ended_at, o.end_reason, \
-             o.reactivations FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id "
+             o.reactivations, o.tellings FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id "
                 + $tail,
             $($argument),*
         )
@@ -82,6 +84,10 @@ pub struct NewOffer {
     pub id: OfferId,
     /// For which entry.
     pub entry: EntryId,
+    /// Whether it keeps its places.
+    pub kind: OfferKind,
+    /// The places of which a call tells opened at or before this.
+    pub told_for: Option<DateTime<Utc>>,
     /// How many places.
     pub party: i32,
     /// The entry's order key.
@@ -131,7 +137,7 @@ impl OfferMove {
 }
 
 impl LockedEvent {
-    /// Makes holds, as one set, each with its record.
+    /// Makes offers, as one set, each with its record.
     ///
     /// # Errors
     /// [`DbError::Constraint`] `offers_one_live_per_entry` when an entry already has a live offer.
@@ -156,12 +162,14 @@ impl LockedEvent {
         let ranks: Vec<i64> = new.iter().map(|offer| offer.key.rank).collect();
         let deadlines: Vec<DateTime<Utc>> = new.iter().map(|offer| offer.expires_at).collect();
         let tokens: Vec<Vec<u8>> = new.iter().map(|offer| offer.token_hash.to_vec()).collect();
+        let kinds: Vec<String> = new.iter().map(|offer| offer.kind.to_string()).collect();
+        let told_for: Vec<Option<DateTime<Utc>>> = new.iter().map(|offer| offer.told_for).collect();
         sqlx::query!(
-            r#"INSERT INTO offers (event_id, kind, state, pass_number, made_by, made_reason, policy_version, made_at,
-                                   id, entry_id, party, band, round, rank, expires_at, token_hash)
-               SELECT $1, 'hold', 'pending', $2, $3, $4, $5, $6, *
+            r#"INSERT INTO offers (event_id, state, pass_number, made_by, made_reason, policy_version, made_at,
+                                   id, entry_id, party, band, round, rank, expires_at, token_hash, kind, told_for)
+               SELECT $1, 'pending', $2, $3, $4, $5, $6, *
                FROM unnest($7::uuid[], $8::uuid[], $9::integer[], $10::smallint[], $11::integer[], $12::bigint[],
-                           $13::timestamptz[], $14::bytea[])"#,
+                           $13::timestamptz[], $14::bytea[], $15::text[], $16::timestamptz[])"#,
             event.0,
             pass,
             actor.staff().map(|staff| staff.0),
@@ -176,6 +184,8 @@ impl LockedEvent {
             &ranks,
             &deadlines,
             &tokens,
+            &kinds,
+            &told_for as &[Option<DateTime<Utc>>],
         )
         .execute(self.connection())
         .await?;
@@ -315,6 +325,51 @@ impl LockedEvent {
             .fetch_all(self.connection())
             .await?,
         )
+    }
+
+    /// Pending calls that told only of places which are gone by now, the longest ago told first: those open now opened
+    /// at or after `oldest_open`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn calls_to_tell_again(
+        &mut self,
+        oldest_open: DateTime<Utc>,
+        limit: i64,
+    ) -> Result<Vec<Offer>, DbError> {
+        let event = self.id();
+        offers(
+            select_offers!(
+                "WHERE o.event_id = $1 AND o.kind = 'call' AND o.state = 'pending' AND o.told_for < $2
+                 ORDER BY o.told_for, o.band, o.round, o.rank LIMIT $3",
+                event.0,
+                oldest_open,
+                limit
+            )
+            .fetch_all(self.connection())
+            .await?,
+        )
+    }
+
+    /// These calls are told of again, for places that opened until `told_for`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn tell_again(&mut self, calls: &[Offer], told_for: DateTime<Utc>) -> Result<(), DbError> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let event = self.id();
+        let ids: Vec<Uuid> = calls.iter().map(|call| call.id.0).collect();
+        sqlx::query!(
+            "UPDATE offers SET told_for = $3, tellings = tellings + 1 WHERE event_id = $1 AND id = ANY($2)",
+            event.0,
+            &ids,
+            told_for
+        )
+        .execute(self.connection())
+        .await?;
+        Ok(())
     }
 
     /// How many holds are pending.

@@ -264,7 +264,7 @@ impl Db {
                    WHERE event_id = e.id AND state = 'pending' AND expires_at <= $2 ORDER BY expires_at LIMIT $3) o
                JOIN entries n ON n.event_id = e.id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
-               LEFT JOIN messages m ON m.event_id = e.id AND m.occasion = 'offer' AND m.subject_id = o.id
+               LEFT JOIN messages m ON m.event_id = e.id AND m.occasion IN ('offer', 'call') AND m.subject_id = o.id
                                    AND m.count = o.reactivations
                WHERE e.organization_id = $1 AND e.state = 'published'
                ORDER BY o.expires_at LIMIT $3"#,

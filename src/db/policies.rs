@@ -163,6 +163,19 @@ impl LockedEvent {
         Ok(())
     }
 
+    /// The final call is made: from now on its instant is fixed.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_final_call(&mut self) -> Result<(), DbError> {
+        let (event, now) = (self.id(), self.now());
+        sqlx::query!("UPDATE events SET final_called_at = $2 WHERE id = $1", event.0, now)
+            .execute(self.connection())
+            .await?;
+        self.event_mut().final_called_at = Some(now);
+        Ok(())
+    }
+
     /// Puts a new version in force. It touches only future offers.
     ///
     /// # Errors

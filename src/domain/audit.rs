@@ -175,6 +175,8 @@ words! {
         Reopened = "reopened",
         /// The rule changed.
         RuleChanged = "rule_changed",
+        /// From now on everybody who could take an open place is called.
+        FinalCall = "final_call",
         /// The pool of a draw was frozen.
         PoolFrozen = "pool_frozen",
         /// A draw ranked its pool.

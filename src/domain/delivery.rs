@@ -57,6 +57,7 @@ impl Occasion {
         match self {
             Self::Code
             | Self::Offer
+            | Self::Call
             | Self::Accepted
             | Self::Revoked
             | Self::ListClosed

@@ -64,6 +64,8 @@ pub struct Event {
     pub importing_until: Option<DateTime<Utc>>,
     /// The order was changed, and keys of the earlier one are still to be taken back: passes wait for it.
     pub reordering: bool,
+    /// When the final call was made.
+    pub final_called_at: Option<DateTime<Utc>>,
     /// Goes up with every change of the settings form, so that a stale form is noticed.
     pub form_version: i32,
     /// When the last pass ran.

@@ -14,6 +14,8 @@ words! {
         Joined = "joined",
         /// An offer was made or given again.
         Offer = "offer",
+        /// Places are open, and the first of those called to accept has them.
+        Call = "call",
         /// They accepted, or booked.
         Accepted = "accepted",
         /// They declined.
@@ -69,6 +71,12 @@ pub struct Facts {
     /// The reason code of an act by staff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How many places are open, where everybody is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open: Option<i32>,
+    /// Whether it is the final call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_final: Option<bool>,
     /// How often the offer was reactivated: names the token that is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reactivations: Option<i32>,

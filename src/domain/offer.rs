@@ -71,6 +71,8 @@ pub struct Offer {
     pub end_reason: Option<String>,
     /// How often it was reactivated.
     pub reactivations: i32,
+    /// How often its holder was told again that a place is open; only of calls.
+    pub tellings: i32,
 }
 
 impl Offer {

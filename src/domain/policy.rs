@@ -193,6 +193,12 @@ pub enum PolicyError {
     /// A passive list offers nothing by itself, so there is nothing to go over from.
     #[error("A final call takes the place of offers with a deadline: give a time to answer first.")]
     CutoffWithoutWindow,
+    /// An instant that has passed.
+    #[error("The final call must begin in the future.")]
+    CutoffPast,
+    /// People were called with the old instant.
+    #[error("The final call has been made: when it began stays as it was.")]
+    CutoffCalled,
     /// A draw is an order in which places are offered one by one.
     #[error(
         "A lottery ranks people for offers one after the other: it cannot be joined with calls to everybody."

@@ -2,7 +2,7 @@
 
 use chrono::Duration;
 
-use super::policy::{After, Band, Draws, Fit, Ordering, Policy};
+use super::policy::{After, Band, Draws, Fit, Mode, Ordering, Policy};
 
 /// "20 minutes", "2 hours", "1 day": a length as a rule names it.
 #[must_use]
@@ -30,6 +30,12 @@ impl Policy {
                 .to_owned();
         };
         let window = length(window);
+        if self.mode == Mode::NotifyAll {
+            return format!(
+                "Everybody who could take a place that comes back is called at the same time; the first to accept has \
+                 it, within {window}."
+            );
+        }
         match self.ordering {
             Ordering::Arrival => format!(
                 "A place that comes back is offered at once to the first in line, who has {window} to answer."
@@ -53,7 +59,18 @@ impl Policy {
     pub fn without_effect(&self) -> Vec<&'static str> {
         let mut unused = Vec::new();
         let by_hand = self.window.is_none() || self.ordering == Ordering::Manual;
-        if by_hand && self.fit == Fit::Fill {
+        if self.mode == Mode::NotifyAll {
+            if self.batch_size > 0 {
+                unused.push("The number of offers pending at once: calls keep nothing, so all go out.");
+            }
+            if self.fit == Fit::Fill {
+                unused
+                    .push("Who is passed over for a large party: everybody whose party would fit is called.");
+            }
+            if self.cutoff.is_some() {
+                unused.push("The final call: everybody is called anyway.");
+            }
+        } else if by_hand && self.fit == Fit::Fill {
             unused.push("Who is passed over for a large party: staff pick who is offered a place.");
         }
         if self.window.is_none() && self.batch_size > 0 && self.ordering != Ordering::Manual {
@@ -130,6 +147,12 @@ impl Policy {
                 limit => format!("After {limit} offers in a row without an answer an entry is paused."),
             },
         ]);
+        if self.mode == Mode::Hold && self.cutoff.is_some() {
+            sentences.push(
+                "From the final call on, everybody who could take an open place is called, and the first to accept has it."
+                    .to_owned(),
+            );
+        }
         if self.batch_size > 0 {
             sentences.push(format!("At most {} offers are pending at once.", self.batch_size));
         }

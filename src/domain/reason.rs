@@ -57,6 +57,8 @@ words! {
         EverybodyCalled = "everybody_called",
         /// Past the instant from which everybody who could take a place is called.
         FinalCall = "final_call",
+        /// A call ended without an answer: who is called keeps the rank, and nothing was kept for them.
+        CallEnded = "call_ended",
         /// A draw was needed before anything could be offered.
         DrawNeeded = "draw_needed",
         /// The deadline passed without an answer.
@@ -136,6 +138,7 @@ impl Reason {
             Self::FirstDrawn => "first in the order drawn",
             Self::EverybodyCalled => "everybody who could take it was called",
             Self::FinalCall => "the final call",
+            Self::CallEnded => "the call ended",
             Self::DrawNeeded => "a draw was needed",
             Self::WindowEnded => "no answer before the deadline",
             Self::NotConfirmed => "not confirmed within 24 hours",

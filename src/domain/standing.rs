@@ -73,6 +73,8 @@ pub struct DoorFacts {
     pub list_opens_at: Option<DateTime<Utc>>,
     /// Nothing is offered by itself.
     pub passive: bool,
+    /// Whoever could take an open place is called: nothing is reserved for the list.
+    pub calls: bool,
     /// At most so many live entries.
     pub list_cap: Option<i32>,
     /// Live entries.
@@ -95,7 +97,7 @@ impl Door {
             EventState::Published if facts.starts_at.is_some_and(|start| now >= start) => Sale::Started,
             EventState::Published => Sale::On,
         };
-        let served = !facts.passive && facts.list != ListState::Closed;
+        let served = !facts.passive && !facts.calls && facts.list != ListState::Closed;
         let free = if facts.places.open > 0 && !(served && facts.could_take) {
             Free::ForEverybody(facts.places.open)
         } else if facts.places.open > 0 || facts.places.held > 0 {

@@ -87,7 +87,7 @@ pub fn no_longer_true(
         return Some("The person has stopped mail that is not essential.");
     }
     match occasion {
-        Occasion::Offer | Occasion::StartMoved | Occasion::Extended => {
+        Occasion::Offer | Occasion::Call | Occasion::StartMoved | Occasion::Extended => {
             let Some(offer) = around.offer else {
                 return Some("The offer is not there any more.");
             };
@@ -171,6 +171,15 @@ pub fn write(
             places,
             several,
             labels,
+            deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
+            link: offer_link().ok_or(LetterError::Incomplete("which offer"))?,
+        }
+        .letter(&common),
+        Occasion::Call => render::Call {
+            places,
+            several,
+            open: render::places(facts.open.unwrap_or(1)),
+            is_final: facts.is_final.unwrap_or(false),
             deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
             link: offer_link().ok_or(LetterError::Incomplete("which offer"))?,
         }

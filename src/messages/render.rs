@@ -87,6 +87,13 @@ letters! {
     }
     subject |m, c| format!("{} at {} for you, until {}", m.places, c.event, m.deadline), key |m| Some(Key::Link(m.link.clone()));
 
+    /// A race: nothing is kept, and the first to accept has it.
+    Call("mail/call.txt", "mail/call.html") {
+        places: String, several: bool, open: String, is_final: bool, deadline: String, link: String,
+    }
+    subject |m, c| format!("{} open at {}: the first to accept has {}", m.open, c.event, if m.several { "them" } else { "it" }),
+    key |m| Some(Key::Link(m.link.clone()));
+
     /// A booking.
     Accepted("mail/accepted.txt", "mail/accepted.html") {
         places: String, several: bool, labels: String, reference: String,

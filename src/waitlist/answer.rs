@@ -18,7 +18,7 @@ use crate::domain::entry::{Entry, EntryState, Return};
 use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
 use crate::domain::message::{Facts, Occasion};
-use crate::domain::offer::{Offer, OfferAct, OfferState, Refusal};
+use crate::domain::offer::{Offer, OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::reason::Reason;
 
 /// Somebody takes an offer.
@@ -59,6 +59,11 @@ pub enum AcceptOutcome {
     BeingConfirmed,
     /// The booking service says that the place is gone.
     Conflicted,
+    /// It is a call, and others were faster: so many places are open now, fewer than it needs. It stays pending.
+    TakenByFaster {
+        /// How many.
+        open: i64,
+    },
     /// The offer is somebody else's.
     NotYours,
     /// There is no such offer on this event.
@@ -146,6 +151,8 @@ pub(super) async fn accept(
     // Of many offers some may still be pending a moment after their event was cancelled.
     let ended = matches!(event.event().state, EventState::Cancelled | EventState::Over);
     let mut references = references(event, &known).await?;
+    let mut open = open_for_calls(event, &known).await?;
+    let mut taken: HashMap<OfferId, Vec<Place>> = HashMap::new();
     let mut accepted: Vec<(Accept, &Offer)> = Vec::new();
     let mut outcomes = Vec::with_capacity(commands.len());
     for command in commands {
@@ -162,9 +169,16 @@ pub(super) async fn accept(
                 party: offer.party,
             }
         } else {
+            let party = usize::try_from(offer.party).unwrap_or(usize::MAX);
             match offer.after(OfferAct::Accept, event.now()) {
                 Ok(_) if ended => AcceptOutcome::Revoked,
+                Ok(_) if offer.kind == OfferKind::Call && open.len() < party => {
+                    AcceptOutcome::TakenByFaster { open: i64::try_from(open.len()).unwrap_or(i64::MAX) }
+                }
                 Ok(_) => {
+                    if offer.kind == OfferKind::Call {
+                        taken.insert(offer.id, open.drain(..party).collect());
+                    }
                     let reference = reference(event.entropy().bytes());
                     references.insert(offer.id, reference.clone());
                     accepted.push((*command, offer));
@@ -178,7 +192,7 @@ pub(super) async fn accept(
     if outcomes.contains(&AcceptOutcome::Expired) {
         event.want_pass();
     }
-    take(event, &known, &accepted, &references).await?;
+    take(event, &known, &accepted, &references, taken).await?;
     // Where only so many offers may be pending, an answer makes room for the next.
     if !accepted.is_empty() && event.policy().await?.batch_size > 0 {
         event.want_pass();
@@ -216,18 +230,25 @@ fn refused(refusal: Refusal, offer: &Offer, references: &HashMap<OfferId, String
     }
 }
 
-/// Books the held places of accepted offers and takes their entries along.
+/// The open places for which the calls of a slice race: none is kept for any of them.
+async fn open_for_calls(event: &mut LockedEvent, known: &Known) -> Result<Vec<Place>, DbError> {
+    let calls = known.offers.values().filter(|offer| offer.kind == OfferKind::Call);
+    let wanted: i64 = calls.map(|call| i64::from(call.party)).sum();
+    if wanted == 0 { Ok(vec![]) } else { event.open_places(wanted).await }
+}
+
+/// Books the places of accepted offers, held or, for calls, `held` for them in this transaction alone, and takes their entries along.
 async fn take(
     event: &mut LockedEvent,
     known: &Known,
     accepted: &[(Accept, &Offer)],
     references: &HashMap<OfferId, String>,
+    mut held: HashMap<OfferId, Vec<Place>>,
 ) -> Result<(), DbError> {
     if accepted.is_empty() {
         return Ok(());
     }
     let ids: Vec<OfferId> = accepted.iter().map(|(_, offer)| offer.id).collect();
-    let mut held: HashMap<OfferId, Vec<Place>> = HashMap::new();
     for place in event.places_of_offers(&ids).await? {
         if let Some(offer) = place.offer {
             held.entry(offer).or_default().push(place);

@@ -202,6 +202,13 @@ impl Waitlist {
             if let Err(error) = policy.check(event.event().starts_at) {
                 return Ok(RuleOutcome::Refused(error));
             }
+            if event.event().final_called_at.is_some() && policy.cutoff != before.cutoff {
+                return Ok(RuleOutcome::Refused(PolicyError::CutoffCalled));
+            }
+            let moved = policy.cutoff != before.cutoff;
+            if moved && policy.cutoff.is_some_and(|cutoff| cutoff <= event.now()) {
+                return Ok(RuleOutcome::Refused(PolicyError::CutoffPast));
+            }
             if policy.ordering == Ordering::Lottery {
                 draws::announce(event, &self.secret).await?;
             }

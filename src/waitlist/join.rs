@@ -202,7 +202,9 @@ async fn bookable(event: &mut LockedEvent) -> Result<i64, DbError> {
     }
     let policy = event.policy().await?;
     let passive = policy.window.is_none() || event.event().list == ListState::Closed;
-    let reserved = !passive && event.somebody_could_take(open, policy.fit == Fit::Strict).await?;
+    let reserved = !passive
+        && !policy.calls(event.now())
+        && event.somebody_could_take(open, policy.fit == Fit::Strict).await?;
     Ok(if reserved { 0 } else { open })
 }
 

@@ -7,6 +7,7 @@ use crate::domain::secret::Secret;
 pub mod answer;
 pub mod bands;
 pub mod bookings;
+pub mod calls;
 pub mod contacts;
 pub mod demonstration;
 pub mod draws;

@@ -2,6 +2,7 @@
 
 use chrono::Duration;
 
+use super::calls;
 use super::draws::{self, Lottery};
 use super::ending::{Ending, end_offers, labels};
 use super::{Waitlist, decide};
@@ -16,7 +17,7 @@ use crate::domain::entry::{Entry, EntryState, PausedBy, Return};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
 use crate::domain::message::{Facts, Occasion};
-use crate::domain::offer::{Offer, OfferState};
+use crate::domain::offer::{Offer, OfferKind, OfferState};
 use crate::domain::policy::{Ordering, Policy};
 use crate::domain::reason::Reason;
 use crate::domain::secret::{Secret, token_hash};
@@ -70,6 +71,9 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
         event.add_pass(outcome, 0, ended, 0).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
     }
+    if policy.calls(event.now()) {
+        return calls::pass(event, secret, &policy, ended).await;
+    }
     let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
     let places = event.open_places(chunk).await?;
     if policy.ordering == Ordering::Lottery
@@ -109,7 +113,9 @@ fn hindrance(event: &LockedEvent, policy: &Policy) -> Option<PassOutcome> {
         Some(PassOutcome::Importing)
     } else if policy.window.is_none() {
         Some(PassOutcome::Passive)
-    } else if policy.ordering == Ordering::Manual {
+    } else if policy.ordering == Ordering::Manual
+        && (row.final_called_at.is_none() || !policy.calls(event.now()))
+    {
         Some(PassOutcome::Manual)
     } else {
         None
@@ -183,6 +189,8 @@ async fn offer(
         new.push(NewOffer {
             id,
             entry: entry.id,
+            kind: OfferKind::Hold,
+            told_for: None,
             party: entry.party,
             key: entry.key,
             expires_at,
@@ -285,6 +293,10 @@ async fn expire(event: &mut LockedEvent, due: &[Offer]) -> Result<(), DbError> {
         let policy =
             policies.iter().find(|policy| policy.version == offer.policy_version).ok_or(DbError::NotFound)?;
         let entry = entries.remove(&offer.entry).ok_or(DbError::NotFound)?;
+        if offer.kind == OfferKind::Call {
+            endings.push(call_ended(offer, entry, event.now()));
+            continue;
+        }
         let back = Return::after(policy.after_expiry, EntryState::Expired);
         let mut after = moved_back(&entry, back);
         after.silent_offers += 1;
@@ -307,6 +319,24 @@ async fn expire(event: &mut LockedEvent, due: &[Offer]) -> Result<(), DbError> {
     }
     end_offers(event, endings).await?;
     Ok(())
+}
+
+/// Nothing was kept for who was called, so nothing is held against them; but the same places are not called out again.
+fn call_ended(offer: &Offer, entry: Entry, now: chrono::DateTime<chrono::Utc>) -> Ending {
+    let mut after = moved_back(&entry, Return::TO_ITS_RANK);
+    after.declined_at = Some(now);
+    Ending {
+        offer: offer.clone(),
+        to: OfferState::Expired,
+        entry,
+        after,
+        to_end: false,
+        actor: Actor::System,
+        act: Act::Expired,
+        reason: Reason::CallEnded,
+        note: None,
+        tell: None,
+    }
 }
 
 /// The entry after its offer ended; its rank follows when it goes to the end.

@@ -16,7 +16,7 @@ use crate::domain::entry::{Entry, EntryState, Return};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
 use crate::domain::message::{Facts, Occasion};
-use crate::domain::offer::{OfferAct, OfferState, Refusal};
+use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::reason::StaffReason;
 use crate::domain::secret::token_hash;
 use crate::domain::words;
@@ -412,6 +412,8 @@ async fn offer_to(
     let new = NewOffer {
         id: offer,
         entry: entry.id,
+        kind: OfferKind::Hold,
+        told_for: None,
         party: entry.party,
         key: entry.key,
         expires_at,

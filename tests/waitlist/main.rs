@@ -5,6 +5,7 @@
 mod harness;
 
 mod accept_faults;
+mod calls;
 mod cases;
 mod check;
 mod demonstration;

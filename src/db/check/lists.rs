@@ -21,6 +21,7 @@ pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
            GROUP BY event_id, person_id HAVING count(*) > 1 LIMIT $1"#
     );
     states_and_instants(check).await?;
+    everybody_called(check).await?;
     at_rest(check).await
 }
 
@@ -125,6 +126,31 @@ async fn at_rest(check: &mut Check<'_>) -> Result<(), DbError> {
             check.found(Invariant::AtRest, vec![list.event, entry], sentence);
         }
     }
+    Ok(())
+}
+
+/// Where everybody is called, nobody waits who could take an open place.
+async fn everybody_called(check: &mut Check<'_>) -> Result<(), DbError> {
+    rows!(
+        check,
+        AtRest,
+        r#"SELECT ARRAY[e.id, n.id] AS "ids!",
+                  format('event %s has %s open places, everybody is called, and entry %s is not', e.id, open.n, n.id)
+                      AS "sentence!"
+           FROM (SELECT event_id, count(*) AS n, max(opened_at) AS youngest FROM places WHERE state = 'open'
+                 GROUP BY event_id) open
+           JOIN events e ON e.id = open.event_id
+           JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
+           JOIN entries n ON n.event_id = e.id AND n.eligible AND n.party <= open.n
+                AND (n.declined_at IS NULL OR n.declined_at < open.youngest)
+           WHERE e.state = 'published' AND e.list_state <> 'closed' AND p.window_seconds IS NOT NULL
+             AND (p.mode = 'notify_all' OR p.cutoff <= $2) AND NOT e.reordering
+             AND (p.ordering <> 'manual' OR e.final_called_at IS NOT NULL)
+             AND (e.starts_at IS NULL OR e.starts_at > $2) AND (e.importing_until IS NULL OR e.importing_until <= $2)
+             AND NOT EXISTS (SELECT FROM pass_requests r WHERE r.event_id = e.id AND r.requested_at IS NOT NULL)
+           LIMIT $1"#,
+        check.now
+    );
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
                        ELSE format('offer %s was given again for the %s. time, and this has no message', o.id, n)
                   END AS "sentence!"
            FROM offers o CROSS JOIN LATERAL generate_series(0, o.reactivations) n
-                LEFT JOIN messages m ON m.event_id = o.event_id AND m.occasion = 'offer' AND m.subject_id = o.id
+                LEFT JOIN messages m ON m.event_id = o.event_id AND m.occasion IN ('offer', 'call') AND m.subject_id = o.id
                                     AND m.count = n
            WHERE m.id IS NULL LIMIT $1"#
     );

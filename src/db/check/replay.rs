@@ -279,6 +279,8 @@ impl Replay {
                 hindered.contact_problem = reason == Some(Reason::ContactProblem);
             }
             Some(Act::Declined) => line.declined_at = Some(record.at),
+            // A call that went unanswered is not made again for the same places.
+            Some(Act::Expired) if reason == Some(Reason::CallEnded) => line.declined_at = Some(record.at),
             _ => {}
         }
         let over = state.is_some_and(|state| !state.is_live() && state != EntryState::Closed);

@@ -76,6 +76,7 @@ struct SheetRow {
     live: i64,
     waiting: i64,
     could_take: bool,
+    calls: bool,
     held_until: Option<DateTime<Utc>>,
 }
 
@@ -93,6 +94,7 @@ impl TryFrom<SheetRow> for EventSheet {
                 list,
                 list_opens_at: row.list_opens_at,
                 passive: row.window_seconds.is_none(),
+                calls: row.calls,
                 list_cap: row.list_cap,
                 live: row.live,
                 places: PlaceCounts {
@@ -132,6 +134,7 @@ macro_rules! select_sheets {
                        AND (r.fit = 'strict' OR e.party <= c.open)
                        AND (e.declined_at IS NULL OR e.declined_at < (
                             SELECT max(opened_at) FROM places WHERE event_id = v.id AND state = 'open')))) AS "could_take!",
+                   (r.mode = 'notify_all' OR coalesce(r.cutoff <= $1, false)) AS "calls!",
                    (SELECT min(f.expires_at) FROM offers f WHERE f.event_id = v.id AND f.state = 'pending'
                        AND f.kind = 'hold' AND f.expires_at > $1) AS held_until
                FROM events v

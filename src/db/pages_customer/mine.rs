@@ -40,6 +40,8 @@ pub struct MyEntry {
     pub group: Option<String>,
     /// The live offer and its deadline.
     pub offer: Option<(OfferId, DateTime<Utc>)>,
+    /// Whether that offer is a call, which keeps nothing.
+    pub is_call: bool,
     /// Since when it is in this state.
     pub since: DateTime<Utc>,
 }
@@ -69,6 +71,7 @@ struct EntryRow {
     bands: Json<Vec<Band>>,
     offer_id: Option<Uuid>,
     expires_at: Option<DateTime<Utc>>,
+    is_call: bool,
     state_since: DateTime<Utc>,
 }
 
@@ -89,6 +92,7 @@ impl TryFrom<EntryRow> for MyEntry {
             group: row.bands.0.into_iter().find(|band| band.number == row.band).map(|band| band.name),
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             offer: row.offer_id.map(OfferId).zip(row.expires_at),
+            is_call: row.is_call,
             since: row.state_since,
             event: event_name!(row)?,
         })
@@ -115,7 +119,8 @@ macro_rules! select_mine {
                            AND c.state = 'waiting' AND c.eligible AND c.band >= 0)::bigint END AS pool,
                    e.band, CASE WHEN r.ordering = 'priority' AND r.bands_shown THEN r.bands ELSE '[]' END
                        AS "bands!: Json<Vec<Band>>",
-                   f.id AS "offer_id?", f.expires_at AS "expires_at?"
+                   f.id AS "offer_id?", f.expires_at AS "expires_at?",
+                   coalesce(f.kind = 'call', false) AS "is_call!"
                FROM entries e
                JOIN events v ON v.id = e.event_id
                JOIN organizations g ON g.id = v.organization_id

@@ -29,6 +29,8 @@ pub struct OfferSheet {
     pub booking: Option<(String, BookingId)>,
     /// How many of those bookings stand.
     pub standing_bookings: i64,
+    /// How many places are open at this moment.
+    pub open: i64,
 }
 
 impl Db {
@@ -55,7 +57,9 @@ impl Db {
                    (SELECT b.id FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2 ORDER BY b.id LIMIT 1)
                        AS "booking_id?: Uuid",
                    (SELECT count(*) FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2
-                        AND b.state = 'confirmed') AS "standing!"
+                        AND b.state = 'confirmed') AS "standing!",
+                   (SELECT coalesce(sum(n), 0) FROM place_counts c WHERE c.event_id = e.event_id
+                        AND c.state = 'open')::bigint AS "open!"
                FROM entries e
                JOIN events v ON v.id = e.event_id
                JOIN organizations g ON g.id = v.organization_id
@@ -75,6 +79,7 @@ impl Db {
             paused: row.paused,
             booking: row.reference.clone().zip(row.booking_id.map(BookingId)),
             standing_bookings: row.standing,
+            open: row.open,
             offer,
             event: event_name!(row)?,
         })

@@ -24,7 +24,7 @@ use crate::domain::audit::Actor;
 use crate::domain::contact::EmailAddress;
 use crate::domain::entry::EntryState;
 use crate::domain::ids::OfferId;
-use crate::domain::offer::OfferState;
+use crate::domain::offer::{OfferKind, OfferState};
 use crate::domain::standing::{OfferStanding, places_in_words};
 use crate::domain::when::When;
 use crate::waitlist::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
@@ -95,6 +95,25 @@ impl OfferPage {
             layout,
             sheet,
         })
+    }
+
+    /// Nothing is held: the first to accept has it.
+    fn is_call(&self) -> bool {
+        self.sheet.offer.kind == OfferKind::Call
+    }
+
+    /// What is open at this moment.
+    fn open(&self) -> String {
+        match self.sheet.open {
+            0 => "nothing is open".to_owned(),
+            1 => "1 place is open".to_owned(),
+            open => format!("{} are open", places_in_words(open)),
+        }
+    }
+
+    /// Whether there is enough for this party at this moment.
+    fn is_enough(&self) -> bool {
+        self.sheet.open >= i64::from(self.sheet.offer.party)
     }
 
     /// "2 places".
@@ -229,11 +248,32 @@ async fn accept(
         AcceptOutcome::Expired => StatusCode::GONE,
         AcceptOutcome::Declined | AcceptOutcome::Revoked | AcceptOutcome::Conflicted => StatusCode::CONFLICT,
         AcceptOutcome::BeingConfirmed => StatusCode::ACCEPTED,
+        AcceptOutcome::TakenByFaster { open } => {
+            customer.flash(Tone::Warn, taken_by_faster(open, offer.party)).await?;
+            StatusCode::CONFLICT
+        }
         AcceptOutcome::NotYours => StatusCode::FORBIDDEN,
         AcceptOutcome::Unknown => return Err(Error::NotFound),
     };
     answered_late(&state, &mut customer).await?;
     page(&state, &customer, id, status).await
+}
+
+/// Somebody was faster; whether anything is still to be had.
+fn taken_by_faster(open: i64, party: i32) -> String {
+    let on = "You stay on the list and are told again when a place comes free.";
+    if open == 0 {
+        let what = if party == 1 { "The place was" } else { "The places were" };
+        return format!("{what} taken by someone faster, and nothing is open now. {on}");
+    }
+    format!(
+        "Someone was faster: only {} open now, and you asked for {}. {on}",
+        match open {
+            1 => "1 place is".to_owned(),
+            open => format!("{} are", places_in_words(open)),
+        },
+        places_in_words(party.into())
+    )
 }
 
 async fn decline(

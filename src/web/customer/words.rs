@@ -37,6 +37,9 @@ pub(super) fn entry_answer(entry: &MyEntry, now: DateTime<Utc>) -> String {
                 None => format!("You are on the waitlist for {places}."),
             }
         }
+        EntryState::Offered if entry.is_call => {
+            format!("You are called: the first to accept has {places}. Nothing is held.")
+        }
         EntryState::Offered => match entry.offer {
             Some((_, deadline)) if now < deadline => {
                 let until = When::new(deadline, entry.event.zone, now);
@@ -270,6 +273,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::Opened
         | Act::Frozen
         | Act::RuleChanged
+        | Act::FinalCall
         | Act::PoolFrozen
         | Act::Drawn
         | Act::ChainAnnounced

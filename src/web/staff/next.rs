@@ -38,6 +38,8 @@ pub enum Halt {
     Reordering,
     /// Nobody is ranked before the draw.
     WaitingForDraw,
+    /// Everybody is called; nothing is offered in turn.
+    Calls,
 }
 
 impl Halt {
@@ -55,7 +57,13 @@ impl Halt {
             }
             EventState::Published if event.reordering => Some(Self::Reordering),
             EventState::Published if policy.window.is_none() => Some(Self::Passive),
-            EventState::Published if policy.ordering == Ordering::Manual => Some(Self::Manual),
+            EventState::Published
+                if policy.ordering == Ordering::Manual
+                    && (event.final_called_at.is_none() || !policy.calls(now)) =>
+            {
+                Some(Self::Manual)
+            }
+            EventState::Published if policy.calls(now) => Some(Self::Calls),
             EventState::Published => None,
         }
     }
@@ -74,6 +82,9 @@ impl Halt {
                 "Nothing is offered by itself here: staff pick who is offered a place, and say why."
             }
             Self::Reordering => "Offers wait until the list is in its new order.",
+            Self::Calls => {
+                "Everybody who could take an open place is called, and the first to accept has it: nothing is held."
+            }
             Self::WaitingForDraw => "Offers wait for the draw.",
         }
     }

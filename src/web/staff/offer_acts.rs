@@ -453,6 +453,7 @@ async fn accept(
         | AcceptOutcome::Declined
         | AcceptOutcome::Revoked
         | AcceptOutcome::BeingConfirmed
+        | AcceptOutcome::TakenByFaster { .. }
         | AcceptOutcome::Conflicted => (Tone::Warn, about.refused(state, staff).await?),
         AcceptOutcome::NotYours | AcceptOutcome::Unknown => return Err(Error::NotFound),
     };

@@ -66,6 +66,16 @@ impl PolicyPage {
         ]
     }
 
+    fn modes() -> [(&'static str, &'static str); 2] {
+        [
+            ("hold", "Offers in turn: each keeps its places until its deadline"),
+            (
+                "notify_all",
+                "Calls to everybody: whoever could take an open place is told, and the first to accept has it",
+            ),
+        ]
+    }
+
     fn draws() -> [(&'static str, &'static str); 3] {
         [
             ("need", "By itself, as soon as a place is open and nobody is ranked"),

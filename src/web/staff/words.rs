@@ -57,6 +57,7 @@ pub fn title(act: Act) -> &'static str {
         Act::Closed => "Closed",
         Act::Reopened => "Reopened",
         Act::RuleChanged => "Rule changed",
+        Act::FinalCall => "Final call made",
         Act::PoolFrozen => "Pool of a draw frozen",
         Act::Drawn => "Drawn",
         Act::ChainAnnounced => "Secrets for draws announced",

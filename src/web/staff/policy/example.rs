@@ -55,6 +55,15 @@ impl Example {
             let count = i32::try_from(open.len()).unwrap_or(i32::MAX);
             format!("With {} open now:", so_many(count))
         };
+        if policy.calls(now) && policy.window.is_some() {
+            let eligible = state.db.entry_counts(event.id).await?.eligible;
+            let line = format!(
+                "Everybody whose party would fit is called at the same time, of {} who wait; the first to accept has the \
+                 place, and nothing is held for anybody.",
+                grouped(eligible)
+            );
+            return Ok(Self { opening, lines: vec![line] });
+        }
         let halted = Halt::of(event, policy, now).filter(|halt| !halt.allows_by_hand());
         if let Some(halt) = halted {
             return Ok(Self { opening, lines: vec![halt.sentence().to_owned()] });

@@ -34,7 +34,6 @@ pub(super) struct PolicyForm {
     pub(super) beacon: String,
     /// Only to be shown what it would do.
     pub(super) example: String,
-    // Settings that other rules have and this one does not: named, so that they are refused instead of ignored.
     pub(super) mode: String,
     pub(super) cutoff: String,
 }
@@ -61,6 +60,8 @@ impl PolicyForm {
             position_shown: policy.position_shown.to_string(),
             form_version: form_version.to_string(),
             ordering: policy.ordering.to_string(),
+            mode: policy.mode.to_string(),
+            cutoff: policy.cutoff.map_or_else(String::new, |at| when::local_field(at, zone)),
             bands: policy
                 .bands
                 .iter()
@@ -76,21 +77,15 @@ impl PolicyForm {
         }
     }
 
-    fn refuse_unknown(&self, errors: &mut Errors) {
-        let beyond = |text: &str, known: &str| !text.is_empty() && text != known;
-        if beyond(&self.mode, "hold") {
-            errors.add("", "The setting “mode” has only the value “hold”.");
-        }
-        if beyond(&self.cutoff, "") {
-            errors.add("", "There is no setting “cutoff”.");
-        }
-    }
-
     /// The rule typed; `before` is the one in force.
     pub(super) fn policy(&self, before: &Policy, zone: Tz, errors: &mut Errors) -> Option<Policy> {
-        self.refuse_unknown(errors);
         let ordering = errors.check("ordering", Ordering::parse(&self.ordering).ok_or(CHOOSE));
         let bands = self.read_bands(before, errors);
+        let mode = errors.check("mode", Mode::parse(&self.mode).ok_or(CHOOSE));
+        let cutoff = match self.cutoff.trim() {
+            "" => Some(None),
+            text => errors.check("cutoff", when::parse_local(text, zone)).map(Some),
+        };
         let lottery = ordering == Some(Ordering::Lottery);
         let draws = if lottery { self.read_draws(zone, errors) } else { Some(Draws::AtNeed) };
         let beacon = match self.beacon.as_str() {
@@ -115,9 +110,9 @@ impl PolicyForm {
             bands_shown: !self.bands_shown.is_empty(),
             draws: draws?,
             beacon: beacon?,
-            mode: Mode::Hold,
+            mode: mode?,
             window: window?,
-            cutoff: None,
+            cutoff: cutoff?,
             batch_size: batch_size?,
             fit: fit?,
             after_expiry: after_expiry?,
@@ -210,7 +205,9 @@ pub(super) fn field_of(problem: PolicyError) -> &'static str {
         PolicyError::SilenceLimit => "silence_limit",
         PolicyError::ListCap => "list_cap",
         PolicyError::PartyLimit => "party_limit",
-        PolicyError::CutoffWithoutStart
+        PolicyError::CutoffPast
+        | PolicyError::CutoffCalled
+        | PolicyError::CutoffWithoutStart
         | PolicyError::CutoffAfterStart
         | PolicyError::CutoffWithoutWindow => "cutoff",
         PolicyError::LotteryToAll | PolicyError::ManualToAll => "mode",
