@@ -228,6 +228,7 @@ mod tests {
             list: ListState::Open,
             list_opens_at: None,
             passive: false,
+            calls: false,
             list_cap: None,
             live: 3,
             places: PlaceCounts { open: 0, held: 0, booked: 5, retire_when_free: 0 },

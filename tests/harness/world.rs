@@ -187,6 +187,19 @@ impl World {
         }
     }
 
+    /// Somebody books one place from the public page.
+    pub async fn book_as_customer(&self, person: PersonId) -> BookOutcome {
+        let book = Book {
+            person,
+            party: 1,
+            actor: Actor::Person(person),
+            reason: StaffReason { reason: fairlist::domain::reason::Reason::BookedDirectly, note: None },
+            override_reservation: false,
+            once: fairlist::clock::Entropy.id(),
+        };
+        self.waitlist.book(self.event, &book).await.expect("booking")
+    }
+
     /// Somebody known to the organization, without an entry.
     pub async fn person(&self, who: &str) -> PersonId {
         let pair = (name(who), email(&format!("{}@example.org", who.to_lowercase())));

@@ -50,7 +50,11 @@ async fn everybody_who_could_take_a_place_is_called_and_the_first_to_accept_has_
     let [first, second] = [world.live_offer(line[2].id).await, world.live_offer(line[0].id).await];
     assert!(matches!(world.accept(first.id, first.person).await, AcceptOutcome::Accepted { party: 1, .. }));
     assert_eq!(world.accept(second.id, second.person).await, AcceptOutcome::TakenByFaster { open: 0 });
-    assert_eq!(world.state(line[0].id).await, EntryState::Offered, "who was slower stays on the list, still called");
+    assert_eq!(
+        world.state(line[0].id).await,
+        EntryState::Offered,
+        "who was slower stays on the list, still called"
+    );
     assert_eq!(world.live_offer(line[0].id).await.state, OfferState::Pending);
 }
 
@@ -70,7 +74,10 @@ async fn two_who_accept_in_one_moment_are_decided_in_the_order_of_their_taps() {
     }
     let outcomes = world.waitlist.accept(world.event, &taps).await.expect("decided");
     assert!(matches!(outcomes[0], AcceptOutcome::Accepted { .. }), "{outcomes:?}");
-    assert_eq!(outcomes[1..], [AcceptOutcome::TakenByFaster { open: 0 }, AcceptOutcome::TakenByFaster { open: 0 }]);
+    assert_eq!(
+        outcomes[1..],
+        [AcceptOutcome::TakenByFaster { open: 0 }, AcceptOutcome::TakenByFaster { open: 0 }]
+    );
 }
 
 #[tokio::test]
@@ -104,6 +111,7 @@ async fn a_call_without_an_answer_costs_nothing_but_is_not_repeated_for_the_same
     let entry = world.entry(line[0].id).await;
     assert_eq!((entry.state, entry.silent_offers, entry.key), (EntryState::Waiting, 0, before));
     assert_eq!(world.told(entry.person, "call").await, 1);
+    world.later(Duration::minutes(1));
     world.add_places(1).await;
     world.settle().await;
     assert_eq!(world.told(entry.person, "call").await, 2, "another place is another call");
@@ -134,7 +142,11 @@ async fn past_the_cutoff_everybody_is_called_until_the_start_and_holds_keep_thei
     world.add_places(1).await;
     world.settle().await;
     let after = world.live_offer(line[0].id).await;
-    assert_eq!((after.kind, after.expires_at), (OfferKind::Hold, hold.expires_at), "the hold keeps its deadline");
+    assert_eq!(
+        (after.kind, after.expires_at),
+        (OfferKind::Hold, hold.expires_at),
+        "the hold keeps its deadline"
+    );
     for entry in &line[1..] {
         let call = world.live_offer(entry.id).await;
         assert_eq!((call.kind, call.expires_at), (OfferKind::Call, start));
@@ -187,9 +199,11 @@ async fn where_staff_pick_they_make_the_final_call_themselves() {
     world.add_places(1).await;
     world.settle().await;
     assert!(world.offer(line[0].id).await.is_none(), "nothing goes out by itself");
-    let made = world.waitlist.make_final_call(world.event, world.actor(), &reason()).await.expect("an answer");
+    let made =
+        world.waitlist.make_final_call(world.event, world.actor(), &reason()).await.expect("an answer");
     assert_eq!(made, FinalCallOutcome::Made);
-    let again = world.waitlist.make_final_call(world.event, world.actor(), &reason()).await.expect("an answer");
+    let again =
+        world.waitlist.make_final_call(world.event, world.actor(), &reason()).await.expect("an answer");
     assert_eq!(again, FinalCallOutcome::Already);
     world.settle().await;
     for entry in &line {
@@ -202,7 +216,11 @@ async fn closing_the_list_takes_calls_back_and_leaving_ends_ones_own() {
     let world = World::with(to_everybody(), 1).await;
     let line = world.all_waiting(&THREE).await;
     world.settle().await;
-    world.waitlist.leave(world.event, line[0].id, fairlist::domain::audit::Actor::Person(line[0].person)).await.expect("left");
+    world
+        .waitlist
+        .leave(world.event, line[0].id, fairlist::domain::audit::Actor::Person(line[0].person))
+        .await
+        .expect("left");
     assert_eq!(world.state(line[0].id).await, EntryState::Withdrawn);
     world
         .waitlist
@@ -224,11 +242,12 @@ async fn more_than_one_chunk_is_called_in_order_and_nobody_twice() {
     let first = world.pass().await;
     assert_eq!(first.offered, 1_000);
     world.settle().await;
-    let (calls, people): (i64, i64) =
-        sqlx::query_as("SELECT count(*), count(DISTINCT entry_id) FROM offers WHERE event_id = $1 AND kind = 'call'")
-            .bind(world.event.0)
-            .fetch_one(world.database.sql())
-            .await
-            .expect("calls");
+    let (calls, people): (i64, i64) = sqlx::query_as(
+        "SELECT count(*), count(DISTINCT entry_id) FROM offers WHERE event_id = $1 AND kind = 'call'",
+    )
+    .bind(world.event.0)
+    .fetch_one(world.database.sql())
+    .await
+    .expect("calls");
     assert_eq!((calls, people), (1_050, 1_050));
 }

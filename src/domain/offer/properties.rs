@@ -27,6 +27,7 @@ fn offer(state: OfferState, kind: OfferKind, made_at: DateTime<Utc>, expires_at:
         ended_at: None,
         end_reason: None,
         reactivations: 0,
+        tellings: 0,
     }
 }
 

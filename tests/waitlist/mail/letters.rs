@@ -54,6 +54,8 @@ fn facts(occasion: Occasion) -> Facts {
         entry_state: None,
         position: Some(14),
         reason: None,
+        open: Some(3),
+        is_final: Some(true),
         reactivations: None,
     }
 }
@@ -127,7 +129,10 @@ fn only_whoever_has_a_place_is_told_how_to_use_it() {
         let names_booking =
             has_place || matches!(occasion, Occasion::BookingCancelled | Occasion::EventCancelled);
         assert_eq!(says("K7Q-M2X"), names_booking, "{occasion}");
-        let claimable = matches!(occasion, Occasion::Offer | Occasion::StartMoved | Occasion::Extended);
+        let claimable = matches!(
+            occasion,
+            Occasion::Offer | Occasion::Call | Occasion::StartMoved | Occasion::Extended
+        );
         assert_eq!(says("/o/"), claimable, "{occasion}");
     }
 }
