@@ -276,11 +276,10 @@ impl Policy {
         }
         self.check_order(starts_at)?;
         match (self.cutoff, starts_at) {
-            (None, _) => Ok(()),
             (Some(_), _) if self.window.is_none() => Err(PolicyError::CutoffWithoutWindow),
             (Some(_), None) => Err(PolicyError::CutoffWithoutStart),
             (Some(cutoff), Some(start)) if cutoff >= start => Err(PolicyError::CutoffAfterStart),
-            (Some(_), Some(_)) => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -101,6 +101,12 @@ INSERT INTO codes (id, organization_id, contact_id, event_id, created_at, expire
 VALUES (u('cd'), u('0a'), u('c1'), u('e0'), '2027-03-01 09:10Z', '2027-03-01 09:20Z', 1, '2027-03-01 09:11Z');
 INSERT INTO booking_attempts (event_id, id, offer_id, key, outcome, made_at, settled_at)
 VALUES (u('e0'), u('ba'), u('fa'), 'fa', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z');
+INSERT INTO draw_chains (event_id, number, commitment, announced_at)
+VALUES (u('e0'), 1, sha256('chain'), '2027-03-01 08:00Z');
+INSERT INTO draws (event_id, number, policy_version, cause, reason, made_by, frozen_at, pool, pool_size, pool_digest,
+                   chain, link, beacon, beacon_round)
+VALUES (u('e0'), 1, 1, 'need', 'draw_needed', NULL, '2027-03-01 08:30Z', uuid_send(u('ea')), 1, sha256(uuid_send(u('ea'))),
+        1, 1, 'drand', 33000000);
 INSERT INTO channels (channel, failures, since, paused_until, reason)
 VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
 INSERT INTO imports (event_id, id, file_name, uploaded_at, made_by, reading, digest, rows_total, rows_done, taken, already,

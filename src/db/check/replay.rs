@@ -136,7 +136,7 @@ pub(super) async fn facts(
 struct Line {
     key: OrderKey,
     /// The rank in the line, where a draw gave it another.
-    line_rank: Option<i64>,
+    undrawn: Option<i64>,
     party: i32,
     waiting: bool,
     hindered: Hindered,
@@ -213,7 +213,7 @@ impl Replay {
             for (id, mut line) in ahead {
                 self.take_out(id, &line);
                 line.key.band = 0;
-                line.key.rank = line.line_rank.take().unwrap_or(line.key.rank);
+                line.key.rank = line.undrawn.take().unwrap_or(line.key.rank);
                 self.put_in(id, line);
             }
         }
@@ -227,7 +227,7 @@ impl Replay {
         for (entry, rank) in ranking.iter().zip(*first..) {
             let Some(mut line) = self.lines.get(&entry.0).copied() else { continue };
             self.take_out(entry.0, &line);
-            line.line_rank = line.line_rank.or(Some(line.key.rank));
+            line.undrawn = line.undrawn.or(Some(line.key.rank));
             line.key = OrderKey { band: band_of_draw(number), round: 0, rank: OrderKey::rank_of(rank) };
             self.put_in(entry.0, line);
         }
@@ -241,7 +241,7 @@ impl Replay {
         let Some(mut line) = known.or_else(|| {
             Some(Line {
                 key: key?,
-                line_rank: None,
+                undrawn: None,
                 party: *facts.parties.get(&id)?,
                 waiting: false,
                 hindered: Hindered::default(),
@@ -253,7 +253,7 @@ impl Replay {
         self.take_out(id, &line);
         line.key = key.unwrap_or(line.key);
         // Who was drawn and went to the end of the line is in it again.
-        line.line_rank = line.line_rank.filter(|_| line.key.band < 0);
+        line.undrawn = line.undrawn.filter(|_| line.key.band < 0);
         let state = record.to_state.as_deref().and_then(EntryState::parse);
         if let Some(state) = state {
             line.waiting = state == EntryState::Waiting;

@@ -214,7 +214,7 @@ async fn save(
 fn read_reason(form: &PolicyForm, errors: &mut Errors) -> Option<StaffReason> {
     StaffReason::parse(&form.reason, &form.note)
         .map_err(|problem| {
-            errors.add(if problem == ReasonError::Missing { "reason" } else { "note" }, problem)
+            errors.add(if problem == ReasonError::Missing { "reason" } else { "note" }, problem);
         })
         .ok()
 }

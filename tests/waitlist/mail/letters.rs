@@ -129,10 +129,8 @@ fn only_whoever_has_a_place_is_told_how_to_use_it() {
         let names_booking =
             has_place || matches!(occasion, Occasion::BookingCancelled | Occasion::EventCancelled);
         assert_eq!(says("K7Q-M2X"), names_booking, "{occasion}");
-        let claimable = matches!(
-            occasion,
-            Occasion::Offer | Occasion::Call | Occasion::StartMoved | Occasion::Extended
-        );
+        let claimable =
+            matches!(occasion, Occasion::Offer | Occasion::Call | Occasion::StartMoved | Occasion::Extended);
         assert_eq!(says("/o/"), claimable, "{occasion}");
     }
 }

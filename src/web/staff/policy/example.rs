@@ -142,7 +142,7 @@ fn sentences(policy: &Policy, open: &[OpenPlace], line: &[InLine], eligible: i64
             sentences.push("Nobody in the line could take what is open.".to_owned());
         }
         PassOutcome::NobodyEligible => {
-            sentences.push("Nobody waits who could be offered a place.".to_owned())
+            sentences.push("Nobody waits who could be offered a place.".to_owned());
         }
         _ => {}
     }

@@ -65,10 +65,12 @@ impl PolicyForm {
             bands: policy
                 .bands
                 .iter()
-                .map(|band| format!("{}: {}\n", band.name, band.reason))
-                .collect::<String>()
-                .trim_end()
-                .to_owned(),
+                .map(|band| format!("{}: {}", band.name, band.reason))
+                .collect::<Vec<_>>()
+                .join(
+                    "
+",
+                ),
             bands_shown: if policy.bands_shown { "yes" } else { "" }.to_owned(),
             draws: policy.draws.as_str().to_owned(),
             draw_at: policy.draws.at().map_or_else(String::new, |at| when::local_field(at, zone)),
