@@ -17,7 +17,7 @@ use crate::harness::database::secret;
 use crate::harness::desk::Desk;
 use crate::harness::report::report;
 use crate::harness::visitor::{Answer, Visitor};
-use crate::harness::world::{World, two_hours};
+use crate::harness::world::{World, reason, two_hours};
 
 /// The pattern is its own example: each of its names stands on the [`Stage`].
 const SAME: &str = "";
@@ -31,6 +31,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     // For everybody.
     ("GET", "/", SAME),
     ("GET", "/e/{slug}", "/e/spring"),
+    ("GET", "/e/{slug}/fairness", "/e/spring/fairness"),
+    ("GET", "/e/{slug}/draws/{file}", "/e/spring/draws/1.json"),
     ("POST", "/e/{slug}/join", "/e/spring/join"),
     ("POST", "/e/{slug}/book", "/e/spring/book"),
     ("GET POST", "/code/{id}", "{code}"),
@@ -80,6 +82,9 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET POST", "/staff/events/{event}/settings", SAME),
     ("GET POST", "/staff/events/{event}/state/{act}", "/staff/events/{event}/state/cancel"),
     ("GET POST", "/staff/events/{event}/policy", SAME),
+    ("GET", "/staff/events/{event}/draws", SAME),
+    ("GET POST", "/staff/events/{event}/draws/hold", SAME),
+    ("POST", "/staff/events/{event}/draws/beacon", SAME),
     ("GET POST", "/staff/events/{event}/places", SAME),
     ("GET POST", "/staff/events/{event}/places/lower", SAME),
     ("GET POST", "/staff/events/{event}/places/{place}/retire", SAME),
@@ -158,6 +163,8 @@ impl Stage {
         world.waiting("Walter", 4).await;
         world.settle().await;
         let offer = world.live_offer(otto.id).await.id;
+        world.rule(|policy| policy.ordering = fairlist::domain::policy::Ordering::Lottery).await;
+        world.waitlist.hold_draw(world.event, world.actor(), &reason()).await.expect("a draw");
         let bella = world.person("Bella").await;
         let (db, event) = (world.database.db(), world.event);
         let import = db.keep_upload(event, "list.csv", b"name,email\nDee,dee@example.org\n", None).await;

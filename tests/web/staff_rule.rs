@@ -13,14 +13,25 @@ use crate::harness::world::two_hours;
 async fn fields(desk: &Desk, mary: &mut Visitor, changed: &[(&str, &str)]) -> Vec<(String, String)> {
     let page = mary.get(&desk.path("/policy")).await;
     let value = |css: &str| page.attribute(css, "value").unwrap_or_default();
-    let mut fields: Vec<(String, String)> =
-        ["form_version", "window", "batch_size", "silence_limit", "list_cap", "party_limit"]
-            .iter()
-            .map(|name| ((*name).to_owned(), value(&format!("input[name={name}]"))))
-            .collect();
-    for name in ["fit", "after_expiry", "after_decline", "position_shown"] {
+    let mut fields: Vec<(String, String)> = [
+        "form_version",
+        "window",
+        "cutoff",
+        "draw_at",
+        "batch_size",
+        "silence_limit",
+        "list_cap",
+        "party_limit",
+    ]
+    .iter()
+    .map(|name| ((*name).to_owned(), value(&format!("input[name={name}]"))))
+    .collect();
+    for name in
+        ["ordering", "mode", "draws", "beacon", "fit", "after_expiry", "after_decline", "position_shown"]
+    {
         fields.push((name.to_owned(), value(&format!("input[name={name}][checked]"))));
     }
+    fields.push(("bands".to_owned(), page.text("textarea[name=bands]")));
     fields.push(("unit".to_owned(), value("select[name=unit] option[selected]")));
     fields.push(("reason".to_owned(), "event_changed".to_owned()));
     for (name, value) in changed {
@@ -95,26 +106,199 @@ async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_t
 }
 
 #[tokio::test]
-async fn settings_that_are_not_built_are_absent_from_the_form_and_refused_by_name() {
+async fn settings_that_do_not_go_together_are_refused_where_they_are() {
     let desk = Desk::with(two_hours(), 0).await;
     let mut mary = desk.at_work("Mary", Role::Manager).await;
-    let page = mary.get(&desk.path("/policy")).await;
-    for name in ["ordering", "order", "mode", "cutoff"] {
-        assert_eq!(page.attribute(&format!("[name={name}]"), "name"), None, "{name}");
-    }
-    for (name, value, said) in [
-        ("ordering", "lottery", "The setting “ordering” has only the value “arrival”."),
-        ("ordering", "priority", "The setting “ordering” has only the value “arrival”."),
-        ("mode", "notify_all", "The setting “mode” has only the value “hold”."),
-        ("cutoff", "2027-03-20T10:00", "There is no setting “cutoff”."),
+    let start = desk.world.database.db().event(desk.world.event).await.expect("the event").starts_at;
+    let local = |at| fairlist::domain::when::local_field(at, chrono_tz::UTC);
+    let (start, past) =
+        (local(start.expect("a start") + Duration::days(1)), local(desk.world.now() - Duration::days(1)));
+    for (changed, field, said) in [
+        (vec![("ordering", "alphabet")], "ordering", "Choose one of these."),
+        (vec![("mode", "shout")], "mode", "Choose one of these."),
+        (
+            vec![("ordering", "lottery"), ("mode", "notify_all")],
+            "mode",
+            "A lottery ranks people for offers one after the other: it cannot be joined with calls to everybody.",
+        ),
+        (
+            vec![("ordering", "manual"), ("mode", "notify_all")],
+            "mode",
+            "Where staff pick, nothing goes out by itself: it cannot be joined with calls to everybody.",
+        ),
+        (vec![("cutoff", start.as_str())], "cutoff", "The final call must begin before the event starts."),
+        (vec![("cutoff", past.as_str())], "cutoff", "The final call must begin in the future."),
+        (
+            vec![("cutoff", past.as_str()), ("window", "")],
+            "cutoff",
+            "A final call takes the place of offers with a deadline: give a time to answer first.",
+        ),
+        (vec![("ordering", "priority")], "bands", "Name at least one group that goes first."),
+        (
+            vec![("ordering", "priority"), ("bands", "Members")],
+            "bands",
+            "Each group needs a name of its own and the reason why it goes first, in at most 200 characters each.",
+        ),
+        (vec![("ordering", "lottery"), ("draws", "at")], "draw_at", "Say when the draw is to be held."),
+        (
+            vec![("ordering", "lottery"), ("draws", "at"), ("draw_at", start.as_str())],
+            "draw_at",
+            "The draw must be before the event starts.",
+        ),
+        (vec![("ordering", "lottery"), ("beacon", "dice")], "beacon", "Choose one of these."),
     ] {
-        let fields = fields(&desk, &mut mary, &[(name, value)]).await;
+        let fields = fields(&desk, &mut mary, &changed).await;
         let answer = post(&desk, &mut mary, &fields).await;
-        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
-        says(&answer, said);
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{changed:?}");
+        assert_eq!(answer.text(&format!("#{field}-error")), said, "{changed:?}");
     }
     let policy = desk.world.database.db().policy(desk.world.event).await.expect("the rule");
-    assert_eq!(policy.version, 1);
+    assert_eq!(policy.version, 1, "nothing came in force");
+}
+
+#[tokio::test]
+async fn a_rule_is_tried_out_on_the_events_own_list_before_it_is_saved() {
+    let desk = Desk::with(two_hours(), 0).await;
+    desk.world.waiting("Ada", 1).await;
+    desk.world.waiting("Ben", 4).await;
+    desk.world.waiting("Cy", 2).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    for (changed, lines) in [
+        (vec![], vec!["If 3 places came back now:", "First Ada is offered a place.", "wants 4 places"]),
+        (
+            vec![("fit", "fill")],
+            vec![
+                "First Ada is offered a place.",
+                "Then Cy is offered 2 places for their party.",
+                "Ben wants 4 places and is passed over",
+            ],
+        ),
+        (vec![("ordering", "lottery")], vec!["A draw is held first of all among the 3 people"]),
+        (
+            vec![("ordering", "manual"), ("fit", "fill")],
+            vec![
+                "Nothing goes out by itself. Staff are shown this order",
+                "First Ada comes for a place.",
+                "Without effect here:",
+            ],
+        ),
+        (
+            vec![("mode", "notify_all")],
+            vec!["Everybody whose party would fit is called at the same time, of 3 who wait"],
+        ),
+        (vec![("window", "")], vec!["Nothing goes out by itself."]),
+        (
+            vec![("ordering", "priority"), ("bands", "Members: they keep the house running")],
+            vec!["First Ada is offered a place."],
+        ),
+    ] {
+        let mut tried = changed.clone();
+        tried.push(("example", "yes"));
+        let fields = fields(&desk, &mut mary, &tried).await;
+        let page = post(&desk, &mut mary, &fields).await;
+        assert_eq!(page.status, StatusCode::OK, "{changed:?}");
+        let example = page.text("#example").replace(['\u{2068}', '\u{2069}'], "");
+        for line in lines {
+            assert!(example.contains(line), "{changed:?}: {line:?} in {example:?}");
+        }
+        for (name, value) in &changed {
+            let kept = page.attribute(&format!("input[name={name}][value='{value}'][checked]"), "value");
+            let typed = page.attribute(&format!("input[name={name}]"), "value");
+            let text = page.text(&format!("textarea[name={name}]"));
+            assert!(kept.is_some() || typed.as_deref() == Some(*value) || text == *value, "{name} is kept");
+        }
+    }
+    let policy = desk.world.database.db().policy(desk.world.event).await.expect("the rule");
+    assert_eq!(policy.version, 1, "trying out saves nothing");
+}
+
+/// An organizer makes the list a lottery; places go down the order drawn; a stranger downloads it and gets the same.
+#[tokio::test]
+async fn a_lottery_from_the_rule_to_the_file_that_a_stranger_checks() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let line = desk.world.all_waiting(&["Ada", "Ben", "Cy"]).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    let fields = fields(&desk, &mut mary, &[("ordering", "lottery"), ("draws", "staff")]).await;
+    let to = post(&desk, &mut mary, &fields).await.location().expect("saved");
+    says(&mary.get(&to).await, "next in the order drawn");
+    desk.world.add_places(1).await;
+    desk.world.settle().await;
+    says(&mary.get(&desk.path("/draws")).await, "Nothing has been drawn yet.");
+
+    let mut stranger = Visitor::new(&desk.router);
+    let public = stranger.get("/e/spring/fairness").await;
+    says(&public, "Nothing has been drawn yet.");
+    says(&public, "Chain 1:");
+    mary.get(&desk.path("/draws/hold")).await;
+    let without = mary.post(&desk.path("/draws/hold"), &[]).await;
+    assert_eq!(without.text("#reason-error"), "Choose a reason.");
+    let to =
+        mary.post(&desk.path("/draws/hold"), &[("reason", "event_changed")]).await.location().expect("drawn");
+    says(&mary.get(&to).await, "Drawn: draw 1 ranked 3 people.");
+    desk.world.settle().await;
+
+    let public = stranger.get("/e/spring/fairness").await;
+    says(&public, "Draw 1: 3 entries, by the organizer’s staff, who gave a reason.");
+    let file = stranger.get("/e/spring/draws/1.json").await;
+    let draw: fairlist::domain::draw::file::DrawFile = serde_json::from_str(&file.body).expect("a draw");
+    assert_eq!(draw.verify(), Ok(()));
+    assert_eq!(desk.world.state(draw.ranking[0]).await, EntryState::Offered);
+    assert_eq!(draw.pool, line.iter().map(|entry| entry.id).collect::<Vec<_>>());
+    for name in ["Ada", "Ben", "Cy", "example.org"] {
+        assert!(!file.body.contains(name) && !public.body.contains(name), "nobody is named: {name}");
+    }
+    assert_eq!(stranger.get("/e/spring/draws/2.json").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(stranger.get("/e/spring/draws/1.txt").await.status, StatusCode::NOT_FOUND);
+}
+
+/// A beacon's value that is not what was announced is refused at the field, with what was typed.
+#[tokio::test]
+async fn a_beacon_is_entered_by_staff_and_verified() {
+    let desk = Desk::with(two_hours(), 1).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    let fields = fields(&desk, &mut mary, &[("ordering", "lottery"), ("beacon", "drand")]).await;
+    post(&desk, &mut mary, &fields).await.location().expect("saved");
+    desk.world.all_waiting(&["Ada", "Ben"]).await;
+    desk.world.settle().await;
+    let page = mary.get(&desk.path("/draws")).await;
+    says(&page, "Draw 1 waits for its beacon: 2 people are in the pool.");
+    let answer = mary.post(&desk.path("/draws/beacon"), &[("signature", "round seven")]).await;
+    assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        answer.text("#signature-error"),
+        "This is not a signature of drand: 96 hexadecimal digits are expected."
+    );
+    assert_eq!(answer.attribute("input[name=signature]", "value").as_deref(), Some("round seven"));
+    says(&Visitor::new(&desk.router).get("/e/spring/fairness").await, "It waits for its beacon.");
+}
+
+/// A group needs a reason that is public; who is put into it, and why, is on record and told to them if so chosen.
+#[tokio::test]
+async fn somebody_is_put_into_a_group_with_a_reason() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let line = desk.world.all_waiting(&["Ada", "Ben"]).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    let bands = "Members: they keep the house running\nResidents: they live here";
+    let fields =
+        fields(&desk, &mut mary, &[("ordering", "priority"), ("bands", bands), ("bands_shown", "yes")]).await;
+    let to = post(&desk, &mut mary, &fields).await.location().expect("saved");
+    says(&mary.get(&to).await, "the first of Members, then Residents");
+    let path = desk.path(&format!("/entries/{}/group", line[1].id));
+    let page = mary.get(&path).await;
+    says(&page, "Members: they keep the house running");
+    let refused = mary.post(&path, &[("after", "-4096")]).await;
+    assert_eq!(refused.text("#reason-error"), "Choose a reason.");
+    let number = page.attribute("input[name=after]", "value").expect("the first group");
+    let to =
+        mary.post(&path, &[("after", &number), ("reason", "customer_asked")]).await.location().expect("done");
+    says(&mary.get(&to).await, "is in the group");
+    desk.world.add_places(1).await;
+    desk.world.settle().await;
+    assert_eq!(desk.world.state(line[1].id).await, EntryState::Offered, "the group goes first");
+    says(
+        &Visitor::new(&desk.router).get("/e/spring/fairness").await,
+        "Members go first: they keep the house running.",
+    );
 }
 
 #[tokio::test]
@@ -128,7 +312,7 @@ async fn another_rule_is_another_version_and_touches_only_offers_that_come_after
     let fresh = fields(&desk, &mut mary, &[("window", "30"), ("unit", "minutes"), ("fit", "fill")]).await;
     let to = post(&desk, &mut mary, &fresh).await.location().expect("back to the rule");
     let page = mary.get(&to).await;
-    says(&page, "Saved: the new rule applies from now on.");
+    says(&page, "Saved: version 2 of the rule is in force.");
     says(&page, "who has 30 minutes to answer");
     says(&page, "Version 2, in force, by Mary");
     assert_eq!(desk.world.live_offer(entries[0].id).await, before, "what was offered keeps its terms");

@@ -11,7 +11,7 @@ use crate::db::pages_staff::InLine;
 use crate::domain::allocation::{OpenPlace, PassOutcome, allocate};
 use crate::domain::event::Event;
 use crate::domain::ids::PlaceId;
-use crate::domain::policy::{Ordering, Policy};
+use crate::domain::policy::{Fit, Ordering, Policy};
 use crate::domain::standing::grouped;
 
 /// As many places come back in the example when none is open.
@@ -129,19 +129,19 @@ fn sentences(policy: &Policy, open: &[OpenPlace], line: &[InLine], eligible: i64
             so_many(skipped.candidate.party)
         ));
     }
-    match allocation.outcome {
-        PassOutcome::HeadWaits => {
-            if let Some(head) = line.first() {
-                let (name, party) = (isolated(&head.name), so_many(head.candidate.party));
-                sentences.push(format!(
-                    "{name} is first and wants {party}: everybody waits until as many are open."
-                ));
-            }
+    let given: usize = allocation.chosen.iter().map(|chosen| chosen.places.len()).sum();
+    let next = line.iter().find(|in_line| last.is_none_or(|last| in_line.candidate.key > last));
+    match (next, allocation.outcome) {
+        (Some(next), _) if policy.fit == Fit::Strict && given < open.len() && chosen.len() < room => {
+            let (name, party) = (isolated(&next.name), so_many(next.candidate.party));
+            let next = if chosen.is_empty() { "is first" } else { "comes next" };
+            sentences
+                .push(format!("{name} {next} and wants {party}: everybody waits until as many are open."));
         }
-        PassOutcome::NobodyEligible if eligible > 0 => {
+        (_, PassOutcome::NobodyEligible) if eligible > 0 => {
             sentences.push("Nobody in the line could take what is open.".to_owned());
         }
-        PassOutcome::NobodyEligible => {
+        (_, PassOutcome::NobodyEligible) => {
             sentences.push("Nobody waits who could be offered a place.".to_owned());
         }
         _ => {}
