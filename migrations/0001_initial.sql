@@ -330,6 +330,7 @@ CREATE TABLE passes (
     policy_version integer NOT NULL,
     PRIMARY KEY (event_id, number)
 );
+CREATE INDEX passes_at ON passes (event_id, at);
 
 CREATE TABLE offers (
     event_id       uuid NOT NULL REFERENCES events (id),
@@ -373,6 +374,8 @@ CREATE UNIQUE INDEX offers_one_live_per_entry ON offers (event_id, entry_id) WHE
 CREATE INDEX offers_live ON offers (event_id, state, expires_at);
 CREATE INDEX offers_calls ON offers (event_id, told_for) WHERE kind = 'call' AND state = 'pending';
 CREATE INDEX offers_entry ON offers (event_id, entry_id, made_at);
+CREATE INDEX offers_pass ON offers (event_id, pass_number, band, round, rank) WHERE pass_number IS NOT NULL;
+CREATE INDEX offers_by_hand ON offers (event_id, made_at) WHERE pass_number IS NULL;
 CREATE INDEX offers_id ON offers (id);
 CREATE INDEX offers_token ON offers (token_hash);
 CREATE INDEX offers_due ON offers (expires_at) WHERE state = 'pending';

@@ -34,6 +34,8 @@ pub mod pages_customer;
 pub mod pages_history;
 pub mod pages_places;
 pub mod pages_queue;
+pub mod pages_releases;
+pub mod pages_since;
 pub mod pages_staff;
 pub mod passes;
 pub mod persons;

@@ -25,6 +25,18 @@ pub enum Doer {
     Operator,
 }
 
+impl Doer {
+    /// From the kind of actor as it is stored, and a name where it is staff.
+    pub(super) fn of(actor: &str, staff: Option<String>) -> Self {
+        match actor {
+            "staff" => Self::Staff(staff.unwrap_or_else(|| "somebody of the staff".to_owned())),
+            "person" => Self::Customer,
+            "operator" => Self::Operator,
+            _ => Self::System,
+        }
+    }
+}
+
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -50,17 +62,17 @@ pub struct Step {
     pub note: Option<String>,
 }
 
-struct StepRow {
-    seq: i64,
-    at: DateTime<Utc>,
-    actor: String,
-    staff: Option<String>,
-    act: String,
-    subject: String,
-    subject_id: Uuid,
-    to_state: Option<String>,
-    reason: String,
-    note: Option<String>,
+pub(super) struct StepRow {
+    pub(super) seq: i64,
+    pub(super) at: DateTime<Utc>,
+    pub(super) actor: String,
+    pub(super) staff: Option<String>,
+    pub(super) act: String,
+    pub(super) subject: String,
+    pub(super) subject_id: Uuid,
+    pub(super) to_state: Option<String>,
+    pub(super) reason: String,
+    pub(super) note: Option<String>,
 }
 
 impl From<StepRow> for Step {
@@ -68,12 +80,7 @@ impl From<StepRow> for Step {
         Self {
             seq: row.seq,
             at: row.at,
-            by: match row.actor.as_str() {
-                "staff" => Doer::Staff(row.staff.unwrap_or_else(|| "somebody of the staff".to_owned())),
-                "person" => Doer::Customer,
-                "operator" => Doer::Operator,
-                _ => Doer::System,
-            },
+            by: Doer::of(&row.actor, row.staff),
             act: Act::parse(&row.act),
             word: row.act,
             subject: row.subject,

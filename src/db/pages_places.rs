@@ -40,6 +40,55 @@ impl PlaceLine {
     }
 }
 
+struct LineRow {
+    id: Uuid,
+    number: i32,
+    label: Option<String>,
+    state: String,
+    retire_when_free: bool,
+    changed_at: DateTime<Utc>,
+    offer_id: Option<Uuid>,
+    booking_id: Option<Uuid>,
+    expires_at: Option<DateTime<Utc>>,
+    reference: Option<String>,
+    name: Option<String>,
+}
+
+impl TryFrom<LineRow> for PlaceLine {
+    type Error = DbError;
+
+    fn try_from(row: LineRow) -> Result<Self, DbError> {
+        Ok(Self {
+            id: PlaceId(row.id),
+            number: row.number,
+            label: row.label,
+            state: word(PlaceState::parse, "place state", &row.state)?,
+            retire_when_free: row.retire_when_free,
+            name: row.name,
+            hold: row.offer_id.map(OfferId).zip(row.expires_at),
+            booking: row.booking_id.map(BookingId).zip(row.reference),
+            since: row.changed_at,
+        })
+    }
+}
+
+/// One SELECT list for every read of places with what has them.
+macro_rules! select_lines {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            LineRow,
+            r#"SELECT p.id, p.number, p.label, p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
+                      o.expires_at AS "expires_at?", b.reference AS "reference?", w.name AS "name?"
+               FROM places p
+               LEFT JOIN bookings b ON b.event_id = p.event_id AND b.id = p.booking_id
+               LEFT JOIN offers o ON o.event_id = p.event_id AND o.id = p.offer_id
+               LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
+               LEFT JOIN persons w ON w.id = coalesce(b.person_id, n.person_id) "# + $tail,
+            $($argument),*
+        )
+    };
+}
+
 /// A booking as its list shows it.
 #[derive(Clone, Debug)]
 pub struct BookingLine {
@@ -97,38 +146,30 @@ impl Db {
         after: i32,
         limit: i64,
     ) -> Result<Vec<PlaceLine>, DbError> {
-        let rows = sqlx::query!(
-            r#"SELECT p.id, p.number, p.label, p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
-                      o.expires_at AS "expires_at?", b.reference AS "reference?", w.name AS "name?"
-               FROM places p
-               LEFT JOIN bookings b ON b.event_id = p.event_id AND b.id = p.booking_id
-               LEFT JOIN offers o ON o.event_id = p.event_id AND o.id = p.offer_id
-               LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
-               LEFT JOIN persons w ON w.id = coalesce(b.person_id, n.person_id)
-               WHERE p.event_id = $1 AND p.number > $2 AND ($3::text IS NULL OR p.state = $3)
-               ORDER BY p.number LIMIT $4"#,
+        select_lines!(
+            "WHERE p.event_id = $1 AND p.number > $2 AND ($3::text IS NULL OR p.state = $3)
+             ORDER BY p.number LIMIT $4",
             event.0,
             after,
             state.map(PlaceState::as_str),
             limit
         )
         .fetch_all(self.pool())
-        .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(PlaceLine {
-                    id: PlaceId(row.id),
-                    number: row.number,
-                    label: row.label,
-                    state: word(PlaceState::parse, "place state", &row.state)?,
-                    retire_when_free: row.retire_when_free,
-                    name: row.name,
-                    hold: row.offer_id.map(OfferId).zip(row.expires_at),
-                    booking: row.booking_id.map(BookingId).zip(row.reference),
-                    since: row.changed_at,
-                })
-            })
-            .collect()
+        .await?
+        .into_iter()
+        .map(PlaceLine::try_from)
+        .collect()
+    }
+
+    /// One place and what has it.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when this event has none with this id.
+    pub async fn place_line(&self, event: EventId, place: PlaceId) -> Result<PlaceLine, DbError> {
+        select_lines!("WHERE p.event_id = $1 AND p.id = $2", event.0, place.0)
+            .fetch_one(self.pool())
+            .await?
+            .try_into()
     }
 
     /// How many bookings are in each state.

@@ -87,6 +87,20 @@ impl OrderKey {
     }
 }
 
+impl OrderKey {
+    /// As [`fmt::Display`](std::fmt::Display) and the audit write it: band/round/rank.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('/');
+        let key = Self {
+            band: parts.next()?.parse().ok()?,
+            round: parts.next()?.parse().ok()?,
+            rank: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(key)
+    }
+}
+
 impl std::fmt::Display for OrderKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}/{}", self.band, self.round, self.rank)

@@ -50,6 +50,8 @@ ids! {
     PlaceId,
     /// A confirmed place.
     BookingId,
+    /// Places that came back together.
+    ReleaseId,
     /// What one person is to be told.
     MessageId,
     /// A list brought in from a file.

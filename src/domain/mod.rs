@@ -4,6 +4,7 @@ pub mod allocation;
 pub mod audit;
 pub mod booking;
 pub mod calendar;
+pub mod chain;
 pub mod contact;
 pub mod delivery;
 pub mod draw;
@@ -25,6 +26,7 @@ pub mod secret;
 pub mod sheet;
 pub mod slug;
 pub mod standing;
+pub mod trail;
 pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.

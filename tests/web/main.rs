@@ -17,6 +17,7 @@ mod routes;
 mod script;
 mod staff_audit;
 mod staff_events;
+mod staff_explain;
 mod staff_offers;
 mod staff_places;
 mod staff_queue;

@@ -235,7 +235,7 @@ impl Replay {
 
     fn entry(&mut self, record: &StoredRecord, facts: &Facts) {
         let id = record.subject_id;
-        let key = record.order_key.as_deref().and_then(parse_key);
+        let key = record.order_key.as_deref().and_then(OrderKey::parse);
         let known = self.lines.get(&id).copied();
         // Without a key, a party or a row it was never in the line; that is for I17 and I18 to tell.
         let Some(mut line) = known.or_else(|| {
@@ -303,7 +303,7 @@ impl Replay {
             self.put_in(entry, Line { waiting: false, ..line });
         }
         let Some(pass) = facts.by_rule.get(&record.subject_id) else { return };
-        let Some(key) = record.order_key.as_deref().and_then(parse_key) else { return };
+        let Some(key) = record.order_key.as_deref().and_then(OrderKey::parse) else { return };
         let none = Skipped::default();
         let skipped = facts.skips.get(&(event, *pass)).unwrap_or(&none);
         let mut passed_over = Vec::new();
@@ -371,15 +371,4 @@ impl Replay {
         }
         Ok(())
     }
-}
-
-/// The order key as the audit writes it: band/round/rank.
-fn parse_key(text: &str) -> Option<OrderKey> {
-    let mut parts = text.split('/');
-    let key = OrderKey {
-        band: parts.next()?.parse().ok()?,
-        round: parts.next()?.parse().ok()?,
-        rank: parts.next()?.parse().ok()?,
-    };
-    parts.next().is_none().then_some(key)
 }

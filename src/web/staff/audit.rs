@@ -80,6 +80,7 @@ impl AuditPage {
         match row.subject.as_str() {
             "entry" => Some(self.frame.path(format!("/entries/{}", row.subject_id))),
             "offer" => Some(self.frame.path(format!("/offers/{}", row.subject_id))),
+            "place" => Some(self.frame.path(format!("/places/{}", row.subject_id))),
             _ => None,
         }
     }

@@ -36,10 +36,12 @@ pub mod next;
 pub mod now;
 pub mod offer_acts;
 pub mod offers;
+pub mod place;
 pub mod places;
 pub mod policy;
 pub mod queue;
 pub mod release;
+pub mod releases;
 pub mod settings;
 pub mod sign_in;
 pub mod words;
@@ -62,6 +64,8 @@ pub fn router() -> Router<WebState> {
         .merge(policy::router())
         .merge(draws::router())
         .merge(places::router())
+        .merge(place::router())
+        .merge(releases::router())
         .merge(bookings::router())
         .merge(audit::router())
         .merge(export::router())

@@ -1,0 +1,227 @@
+//! What happened on a list since an entry joined it: which looks at the line made offers, to how many ahead of it, and
+//! whether it was passed over. Nobody is named.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::events::word;
+use super::{Db, DbError};
+use crate::domain::allocation::SkipReason;
+use crate::domain::audit::Act;
+use crate::domain::entry::{Entry, EntryState, OrderKey};
+use crate::domain::offer::OfferKind;
+use crate::domain::reason::Reason;
+use crate::domain::trail::{EntryMark, How, Stand, trail};
+
+/// Counting goes back over at most so many looks of the event, so that a page costs the same however old its list is.
+pub const LOOKED_BACK: i64 = 2_000;
+
+/// A look at the line that made offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Its number.
+    pub pass: i64,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// How many offers it made.
+    pub offered: i64,
+    /// To how many who were ahead of the entry then.
+    pub ahead: i64,
+    /// Holds or calls.
+    pub kind: Option<OfferKind>,
+    /// By which rule.
+    pub reason: Option<Reason>,
+    /// Under which version of it.
+    pub version: i32,
+    /// The recorded reason for which it passed over this entry, if it did.
+    pub skip: Option<SkipReason>,
+}
+
+/// What happened since an entry joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// The last looks that made offers, the newest first.
+    pub looks: Vec<Look>,
+    /// How many such looks there were.
+    pub count: i64,
+    /// How many offers they made.
+    pub offers: i64,
+    /// How many of them passed the entry over.
+    pub skips: i64,
+    /// There may be more: counting stopped at [`LOOKED_BACK`].
+    pub cut: bool,
+    /// Offers made by hand to others: why, and how many.
+    pub by_hand: Vec<(Option<Reason>, i64)>,
+}
+
+impl Db {
+    /// How an entry stood at every instant, from its own records, and from the draw or the change of order that moved
+    /// it without one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn trail_of(&self, entry: &Entry) -> Result<Vec<Stand>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT at, act, actor = 'staff' AS "by_staff!", to_state, reason, order_key FROM audit
+               WHERE event_id = $1 AND subject_id = $2 ORDER BY seq DESC LIMIT 500"#,
+            entry.event.0,
+            entry.id.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let mut marks: Vec<EntryMark> = rows
+            .into_iter()
+            .rev()
+            .filter_map(|row| {
+                Some(EntryMark {
+                    at: row.at,
+                    act: Act::parse(&row.act)?,
+                    reason: Reason::parse(&row.reason),
+                    by_staff: row.by_staff,
+                    to: row.to_state.as_deref().and_then(EntryState::parse),
+                    key: row.order_key.as_deref().and_then(OrderKey::parse),
+                })
+            })
+            .collect();
+        if marks.last().is_some_and(|last| last.key != Some(entry.key)) {
+            let moved_at = self.moved_without_record(entry).await?;
+            let place = marks.partition_point(|mark| mark.at <= moved_at);
+            let act = Act::Drawn;
+            let mark = EntryMark {
+                at: moved_at,
+                act,
+                reason: None,
+                by_staff: false,
+                to: None,
+                key: Some(entry.key),
+            };
+            marks.insert(place, mark);
+        }
+        Ok(trail(&marks))
+    }
+
+    /// A draw ranks a pool with one record for all, and another order takes ranks back with the record of the rule.
+    async fn moved_without_record(&self, entry: &Entry) -> Result<DateTime<Utc>, DbError> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT coalesce((SELECT max(drawn_at) FROM draws WHERE event_id = $1 AND $2),
+                               (SELECT max(made_at) FROM policies WHERE event_id = $1)) AS "at!""#,
+            entry.event.0,
+            entry.key.band < 0
+        )
+        .fetch_one(self.pool())
+        .await?)
+    }
+
+    /// The looks that made offers since an entry joined, until it was over: the last `limit`, and how many there were.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn since_joined(&self, entry: &Entry, trail: &[Stand], limit: i64) -> Result<Since, DbError> {
+        let Some(first) = trail.first().map(|stand| stand.since) else { return Ok(Since::default()) };
+        let until = (!entry.state.is_live()).then_some(entry.state_since);
+        let since: Vec<DateTime<Utc>> = trail.iter().map(|stand| stand.since).collect();
+        let bands: Vec<i16> = trail.iter().map(|stand| stand.key.band).collect();
+        let rounds: Vec<i32> = trail.iter().map(|stand| stand.key.round).collect();
+        let ranks: Vec<i64> = trail.iter().map(|stand| stand.key.rank).collect();
+        let declined: Vec<Option<DateTime<Utc>>> = trail.iter().map(|stand| stand.declined_at).collect();
+        let eligible: Vec<bool> = trail.iter().map(|stand| stand.how == How::Eligible).collect();
+        let rows = sqlx::query!(
+            r#"WITH stands AS (
+                   SELECT * FROM unnest($3::timestamptz[], $4::smallint[], $5::integer[], $6::bigint[],
+                                        $7::timestamptz[], $8::boolean[])
+                       WITH ORDINALITY AS s(since, band, round, rank, declined_at, eligible, n)),
+               looks AS (
+                   SELECT p.number, p.at, p.offered, p.policy_version, k.band, k.round, k.rank, x.party_above, x.declined_since
+                   FROM (SELECT * FROM passes WHERE event_id = $1 ORDER BY number DESC LIMIT $10) p
+                   CROSS JOIN LATERAL (
+                       SELECT * FROM stands WHERE since <= p.at ORDER BY n DESC LIMIT 1) k
+                   LEFT JOIN LATERAL (
+                       SELECT party_above, declined_since FROM skips
+                       WHERE event_id = $1 AND pass_number = p.number AND k.eligible
+                         AND (band, round, rank) > (k.band, k.round, k.rank)
+                         AND (party_above < $9 OR declined_since <= k.declined_at)
+                       ORDER BY reason DESC LIMIT 1) x ON true
+                   WHERE p.offered > 0 AND p.at >= $2 AND ($12::timestamptz IS NULL OR p.at < $12)),
+               counted AS (
+                   SELECT *, count(*) OVER () AS looks, sum(offered) OVER () AS offers,
+                          count(*) FILTER (WHERE party_above IS NOT NULL OR declined_since IS NOT NULL) OVER () AS skips
+                   FROM looks ORDER BY number DESC LIMIT $11)
+               SELECT c.number AS "number!", c.at AS "at!", c.offered AS "offered!", c.policy_version AS "version!",
+                      c.party_above AS "party_above?", c.declined_since AS "declined_since?", c.looks AS "looks!",
+                      c.offers AS "offers!", c.skips AS "skips!", f.kind AS "kind?", f.made_reason AS "made_reason?",
+                      (SELECT count(*) FROM offers o WHERE o.event_id = $1 AND o.pass_number = c.number
+                         AND (o.band, o.round, o.rank) < (c.band, c.round, c.rank)) AS "ahead!",
+                      (SELECT min(number) > 1 FROM (SELECT number FROM passes WHERE event_id = $1
+                          ORDER BY number DESC LIMIT $10) near) AS "cut!"
+               FROM counted c
+               LEFT JOIN LATERAL (
+                   SELECT kind, made_reason FROM offers WHERE event_id = $1 AND pass_number = c.number
+                   ORDER BY band, round, rank LIMIT 1) f ON true
+               ORDER BY c.number DESC"#,
+            entry.event.0,
+            first,
+            &since,
+            &bands,
+            &rounds,
+            &ranks,
+            &declined as &[Option<DateTime<Utc>>],
+            &eligible,
+            entry.party,
+            LOOKED_BACK,
+            limit,
+            until
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let by_hand = self.offers_by_hand(entry.event.0, entry.id.0, first, until).await?;
+        let totals = rows.first().map(|row| (row.looks, row.offers, row.skips, row.cut));
+        let (count, offers, skips, cut) = totals.unwrap_or_default();
+        let looks = rows
+            .into_iter()
+            .map(|row| {
+                Ok(Look {
+                    pass: row.number,
+                    at: row.at,
+                    offered: row.offered.into(),
+                    ahead: row.ahead,
+                    kind: row
+                        .kind
+                        .as_deref()
+                        .map(|kind| word(OfferKind::parse, "offer kind", kind))
+                        .transpose()?,
+                    reason: row.made_reason.as_deref().and_then(Reason::parse),
+                    version: row.version,
+                    skip: match (row.party_above, row.declined_since) {
+                        (Some(more_than), _) => Some(SkipReason::DoesNotFit { more_than }),
+                        (None, Some(since)) => Some(SkipReason::DeclinedThese { since }),
+                        (None, None) => None,
+                    },
+                })
+            })
+            .collect::<Result<_, DbError>>()?;
+        Ok(Since { looks, count, offers, skips, cut, by_hand })
+    }
+
+    async fn offers_by_hand(
+        &self,
+        event: Uuid,
+        but: Uuid,
+        since: DateTime<Utc>,
+        until: Option<DateTime<Utc>>,
+    ) -> Result<Vec<(Option<Reason>, i64)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT made_reason, count(*) AS "n!" FROM (
+                   SELECT made_reason FROM offers WHERE event_id = $1 AND pass_number IS NULL AND entry_id <> $2
+                     AND made_at >= $3 AND ($4::timestamptz IS NULL OR made_at < $4) LIMIT $5) by_hand
+               GROUP BY made_reason ORDER BY 2 DESC, 1"#,
+            event,
+            but,
+            since,
+            until,
+            LOOKED_BACK
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(|row| (Reason::parse(&row.made_reason), row.n)).collect())
+    }
+}
