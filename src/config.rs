@@ -193,7 +193,8 @@ pub struct DemoArguments {
 /// What to measure.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArguments {
-    /// `pass`: 1,000 places offered to a list of 1,000,000; `accept`: 16 clients accept offers of one event
+    /// `pass`: 1,000 places offered to a list of 1,000,000; `accept`: 16 clients accept offers of one event; `draw`: a
+    /// pool of 200,000 is frozen and ranked; `notify-all`: a fourth of 200,000 is called
     pub kind: BenchKind,
 
     /// Print one JSON object: name, unit, ours, raw, ratio
@@ -204,7 +205,7 @@ pub struct BenchArguments {
     #[arg(long)]
     pub show: bool,
 
-    /// People waiting [default: 1,000,000 for pass, 1,000 for accept]
+    /// People waiting [default: 1,000,000 for pass, 1,000 for accept, 200,000 for draw and notify-all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1_000..=10_000_000))]
     pub waiting: Option<i64>,
 }
@@ -216,6 +217,10 @@ pub enum BenchKind {
     Pass,
     /// Accepting 1,000 offers of one event.
     Accept,
+    /// Freezing a pool and ranking it.
+    Draw,
+    /// Calling everybody who could take an open place.
+    NotifyAll,
 }
 
 /// Who may sign in as staff.

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 use super::{Database, Failure};
 use crate::clock::{Clock, Entropy};
 use crate::config::{BenchArguments, BenchKind, Common};
-use crate::db::bench::{BenchDatabase, Pending, RAW_ACCEPT, RAW_PASS};
+use crate::db::bench::{BenchDatabase, Pending, RAW_ACCEPT, RAW_CALLS, RAW_DRAW, RAW_PASS};
 use crate::db::events::{EventSettings, NewEvent};
 use crate::db::staff::NewStaff;
 use crate::db::{Db, DbError, PoolSizes};
 use crate::domain::audit::Actor;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::ids::{EventId, OrganizationId};
-use crate::domain::policy::Policy;
-use crate::domain::reason::Reason;
+use crate::domain::policy::{Draws, Mode, Ordering, Policy};
+use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::role::Role;
 use crate::domain::secret::Secret;
 use crate::waitlist::Waitlist;
 use crate::waitlist::answer::{Accept, AcceptOutcome};
+use crate::waitlist::draws::DrawOutcome;
 use crate::waitlist::events::CreateOutcome;
 use crate::waitlist::together::Together;
 
@@ -26,6 +27,7 @@ use crate::waitlist::together::Together;
 const RUNS: usize = 5;
 const PLACES: i64 = 1_000;
 const WAITING: i64 = 1_000_000;
+const POOL: i64 = 200_000;
 const CLIENTS: usize = 16;
 
 /// A cost on both sides.
@@ -43,6 +45,8 @@ pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result
         let statements = match arguments.kind {
             BenchKind::Pass => RAW_PASS,
             BenchKind::Accept => RAW_ACCEPT,
+            BenchKind::Draw => RAW_DRAW,
+            BenchKind::NotifyAll => RAW_CALLS,
         };
         println!("BEGIN;\n{};\nCOMMIT;", statements.join(";\n"));
         return Ok(ExitCode::SUCCESS);
@@ -52,6 +56,7 @@ pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result
     let waiting = arguments.waiting.unwrap_or(match arguments.kind {
         BenchKind::Pass => WAITING,
         BenchKind::Accept => PLACES,
+        BenchKind::Draw | BenchKind::NotifyAll => POOL,
     });
     let measured = measure(&database, arguments.kind, waiting).await;
     database.drop().await?;
@@ -77,18 +82,20 @@ async fn measure(database: &BenchDatabase, kind: BenchKind, waiting: i64) -> Res
     let db = Db::new(&database.options(), sizes, Clock::database());
     let secret = Secret::new(vec![0; 32]).map_err(|_| DbError::NotFound)?;
     let waitlist = Waitlist::new(db, secret);
-    let (organization, event) = set_up(&waitlist).await?;
+    let (organization, event) = set_up(&waitlist, kind).await?;
     eprintln!("filling the list: {waiting} waiting, {PLACES} places");
     database.fill(event, organization, waiting, PLACES).await?;
     let figures = match kind {
         BenchKind::Pass => passes(database, &waitlist, event).await,
         BenchKind::Accept => accepts(database, &waitlist, event).await,
+        BenchKind::Draw => draws(database, &waitlist, event).await,
+        BenchKind::NotifyAll => calls(database, &waitlist, event).await,
     };
     waitlist.db().close().await;
     figures
 }
 
-async fn set_up(waitlist: &Waitlist) -> Result<(OrganizationId, EventId), DbError> {
+async fn set_up(waitlist: &Waitlist, kind: BenchKind) -> Result<(OrganizationId, EventId), DbError> {
     let unreadable = |_| DbError::NotFound;
     let email = EmailAddress::parse("bench@example.org").map_err(unreadable)?;
     let name = PersonName::parse("Bench").map_err(|_| DbError::NotFound)?;
@@ -109,7 +116,13 @@ async fn set_up(waitlist: &Waitlist) -> Result<(OrganizationId, EventId), DbErro
             list_freezes_at: None,
         },
     };
-    let policy = Policy { window: Some(chrono::Duration::hours(2)), ..Policy::first() };
+    let policy = Policy {
+        window: Some(chrono::Duration::hours(2)),
+        ordering: if kind == BenchKind::Draw { Ordering::Lottery } else { Ordering::Arrival },
+        mode: if kind == BenchKind::NotifyAll { Mode::NotifyAll } else { Mode::Hold },
+        draws: if kind == BenchKind::Draw { Draws::ByStaff } else { Draws::AtNeed },
+        ..Policy::first()
+    };
     match waitlist.create_event(&new, &policy, Some(credentials.staff)).await? {
         CreateOutcome::Created(event) => {
             waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await?;
@@ -159,6 +172,72 @@ async fn accepts(database: &BenchDatabase, waitlist: &Waitlist, event: EventId) 
 
     // A thousand accepts in so many milliseconds are so many microseconds each.
     Ok(figures("accept", "µs", millis(median(ours)), millis(median(raw))))
+}
+
+/// The pool frozen, its order computed and in force, under one lock.
+async fn draws(database: &BenchDatabase, waitlist: &Waitlist, event: EventId) -> Result<Figures, DbError> {
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    let reason = StaffReason { reason: Reason::SetUp, note: None };
+    for run in 0..=RUNS {
+        database.undo_draws(event).await?;
+        let took_raw = database.raw_draw(event).await?;
+        database.undo_draws(event).await?;
+        let began = Instant::now();
+        let drawn = waitlist.hold_draw(event, Actor::Operator, &reason).await?;
+        let took_ours = began.elapsed();
+        if !matches!(drawn, DrawOutcome::Drawn { .. }) {
+            return Err(DbError::LostRace("draw"));
+        }
+        eprintln!("run {run}: ours {:.1} ms, raw {:.1} ms", millis(took_ours), millis(took_raw));
+        if run > 0 {
+            ours.push(took_ours);
+            raw.push(took_raw);
+        }
+    }
+    Ok(figures("draw", "ms", millis(median(ours)), millis(median(raw))))
+}
+
+/// Everybody whose party fits is called, a thousand at a time under one lock each.
+async fn calls(database: &BenchDatabase, waitlist: &Waitlist, event: EventId) -> Result<Figures, DbError> {
+    database.large_parties(event).await?;
+    let (mut ours, mut raw) = (Vec::new(), Vec::new());
+    for run in 0..=2 {
+        database.undo(event).await?;
+        let began = Instant::now();
+        let mut called_raw = 0;
+        loop {
+            let called = database.raw_calls(event).await?;
+            called_raw += called;
+            if called < 1_000 {
+                break;
+            }
+        }
+        let took_raw = began.elapsed();
+        database.undo(event).await?;
+        let began = Instant::now();
+        let mut called_ours = 0;
+        loop {
+            let report = waitlist.run_pass(event).await?;
+            called_ours += report.offered as u64;
+            if report.offered < 1_000 {
+                break;
+            }
+        }
+        let took_ours = began.elapsed();
+        if called_ours != called_raw {
+            return Err(DbError::LostRace("call"));
+        }
+        eprintln!(
+            "run {run}: ours {:.1} ms, raw {:.1} ms for {called_ours} calls",
+            millis(took_ours),
+            millis(took_raw)
+        );
+        if run > 0 {
+            ours.push(took_ours);
+            raw.push(took_raw);
+        }
+    }
+    Ok(figures("notify-all", "ms", millis(median(ours)), millis(median(raw))))
 }
 
 async fn timed(

@@ -67,6 +67,54 @@ pub const RAW_ACCEPT: &[&str] = &[
      FROM head",
 ];
 
+/// What a raw draw runs, in order, between BEGIN and COMMIT: the same pool, digest, order and first ranks.
+pub const RAW_DRAW: &[&str] = &[
+    "SELECT id FROM events WHERE id = $1 FOR NO KEY UPDATE",
+    "SELECT clock_timestamp()",
+    "INSERT INTO draw_chains (event_id, number, commitment, announced_at)
+     SELECT $1, 1, sha256('chain'), $2 ON CONFLICT DO NOTHING",
+    "WITH pool AS MATERIALIZED (SELECT id, arrival FROM entries WHERE event_id = $1 AND eligible),
+          frozen AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY arrival) AS ids, count(*)::integer AS n FROM pool),
+          ranked AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY sha256(sha256(ids) || uuid_send(id))) AS ids
+                                  FROM pool, frozen)
+     INSERT INTO draws (event_id, number, policy_version, cause, reason, frozen_at, pool, pool_size, pool_digest, chain, link,
+                        secret, ranking, drawn_at, first_rank, applied)
+     SELECT $1, 1, 1, 'staff', 'set_up', $2, frozen.ids, n, sha256(frozen.ids), 1, 1, sha256('secret'), ranked.ids, $2, 1, 5000
+     FROM frozen, ranked",
+    "UPDATE entries e SET band = -10000, rank = (300000 + k) << 20, line_rank = e.rank
+     FROM (SELECT k, encode(substring(ranking FROM (k - 1) * 16 + 1 FOR 16), 'hex')::uuid AS id
+           FROM draws, generate_series(1, 5000) k WHERE event_id = $1 AND number = 1 AND drawn_at <= $2) r
+     WHERE e.event_id = $1 AND e.id = r.id",
+];
+
+/// What a raw thousand of calls runs, in order, between BEGIN and COMMIT.
+pub const RAW_CALLS: &[&str] = &[
+    "SELECT id FROM events WHERE id = $1 FOR NO KEY UPDATE",
+    "SELECT clock_timestamp()",
+    "WITH pair AS MATERIALIZED (SELECT gen_random_uuid() AS offer_id, id AS entry_id, person_id, band, round, rank,
+                                       row_number() OVER (ORDER BY band, round, rank) AS n
+                                FROM entries WHERE event_id = $1 AND eligible
+                                  AND party <= (SELECT count(*) FROM places WHERE event_id = $1 AND state = 'open')
+                                ORDER BY band, round, rank LIMIT 1000),
+          made AS (INSERT INTO offers (event_id, id, entry_id, kind, state, party, pass_number, made_reason, policy_version,
+                                       band, round, rank, made_at, expires_at, token_hash, told_for)
+                   SELECT $1, offer_id, entry_id, 'call', 'pending', 1, 1, 'everybody_called', 1, band, round, rank, $2,
+                          $2 + interval '2 hours', sha256(offer_id::text::bytea), $2 FROM pair),
+          moved AS (UPDATE entries e SET state = 'offered', state_since = $2 FROM pair
+                    WHERE e.event_id = $1 AND e.id = pair.entry_id),
+          told AS (INSERT INTO messages (event_id, id, organization_id, person_id, occasion, subject_id, facts, state,
+                                         made_at, next_attempt_at)
+                   SELECT $1, gen_random_uuid(), (SELECT organization_id FROM events WHERE id = $1), person_id, 'call',
+                          offer_id, jsonb_build_object('offer', offer_id, 'entry', entry_id), 'queued', $2, $2 FROM pair)
+     INSERT INTO audit (event_id, seq, at, actor, act, subject, subject_id, from_state, to_state, reason, entry_id, order_key,
+                        policy_version, hash)
+     SELECT $1, (SELECT audit_seq FROM events WHERE id = $1) + 2 * (n - 1) + k, $2, 'system', 'offered', subject,
+            CASE k WHEN 1 THEN offer_id ELSE entry_id END, from_state, to_state, 'everybody_called', entry_id,
+            band || '/' || round || '/' || rank, 1, sha256((offer_id::text || k)::bytea)
+     FROM pair, (VALUES (1, 'offer', NULL, 'pending'), (2, 'entry', 'waiting', 'offered')) AS two(k, subject, from_state, to_state)",
+    "UPDATE events SET audit_seq = audit_seq + 2000, last_pass_at = $2 WHERE id = $1",
+];
+
 /// A database that only this benchmark uses.
 #[derive(Debug)]
 pub struct BenchDatabase {
@@ -219,16 +267,73 @@ impl BenchDatabase {
     /// # Errors
     /// What the database says.
     pub async fn raw_pass(&self, event: EventId) -> Result<Duration, DbError> {
-        let mut connection = self.pool.acquire().await?;
         let began = Instant::now();
+        self.run_raw(RAW_PASS, event).await?;
+        Ok(began.elapsed())
+    }
+
+    /// Three of four want more places than are open.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn large_parties(&self, event: EventId) -> Result<(), DbError> {
+        for statement in [
+            "DELETE FROM places WHERE event_id = $1 AND number > 8",
+            "UPDATE entries SET party = 9 WHERE event_id = $1 AND arrival % 4 > 0",
+        ] {
+            sqlx::query(statement).bind(event.0).execute(&self.pool).await?;
+        }
+        self.settle().await
+    }
+
+    /// Undoes draws, but for the audit.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn undo_draws(&self, event: EventId) -> Result<(), DbError> {
+        for statement in [
+            "DELETE FROM draws WHERE event_id = $1",
+            "UPDATE entries SET band = 0, rank = line_rank, line_rank = NULL WHERE event_id = $1 AND band < 0",
+        ] {
+            sqlx::query(statement).bind(event.0).execute(&self.pool).await?;
+        }
+        self.settle().await
+    }
+
+    /// One raw draw; how long it took.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn raw_draw(&self, event: EventId) -> Result<Duration, DbError> {
+        let began = Instant::now();
+        self.run_raw(RAW_DRAW, event).await?;
+        Ok(began.elapsed())
+    }
+
+    /// A thousand raw calls, or as many as are left.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn raw_calls(&self, event: EventId) -> Result<u64, DbError> {
+        // Two audit records a call.
+        Ok(self.run_raw(RAW_CALLS, event).await? / 2)
+    }
+
+    /// Runs these statements in one transaction; how many rows the third of them wrote.
+    async fn run_raw(&self, statements: &[&'static str], event: EventId) -> Result<u64, DbError> {
+        let mut connection = self.pool.acquire().await?;
         let mut tx = connection.begin().await?;
-        sqlx::query(RAW_PASS[0]).bind(event.0).execute(&mut *tx).await?;
-        let now: DateTime<Utc> = sqlx::query_scalar(RAW_PASS[1]).fetch_one(&mut *tx).await?;
-        for statement in &RAW_PASS[2..] {
-            sqlx::query(*statement).bind(event.0).bind(now).execute(&mut *tx).await?;
+        sqlx::query(statements[0]).bind(event.0).execute(&mut *tx).await?;
+        let now: DateTime<Utc> = sqlx::query_scalar(statements[1]).fetch_one(&mut *tx).await?;
+        let mut written = 0;
+        for (n, statement) in statements[2..].iter().enumerate() {
+            let done = sqlx::query(*statement).bind(event.0).bind(now).execute(&mut *tx).await?;
+            if n == 0 {
+                written = done.rows_affected();
+            }
         }
         tx.commit().await?;
-        Ok(began.elapsed())
+        Ok(written)
     }
 
     /// One raw accept on a connection of its own.

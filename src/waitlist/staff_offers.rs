@@ -65,6 +65,8 @@ pub enum ReactivateOutcome {
     NotAHold,
     /// So many places are open: fewer than it needs.
     TooFew(i64),
+    /// As many offers are pending as the rule allows.
+    BatchFull,
     /// The event has started, or is not public.
     NotOnSale,
     /// The list is closed.
@@ -310,8 +312,12 @@ async fn reactivate(
         Ok(places) => places,
         Err(open) => return Ok(ReactivateOutcome::TooFew(open)),
     };
+    let policy = event.policy().await?;
+    if policy.batch_size > 0 && event.pending_holds().await? >= i64::from(policy.batch_size) {
+        return Ok(ReactivateOutcome::BatchFull);
+    }
     // The order may have changed while it was over.
-    entry.fall_into_line(event.policy().await?.ordering);
+    entry.fall_into_line(policy.ordering);
     let reactivations = offer.reactivations + 1;
     tell_of_offer(
         event,

@@ -7,6 +7,7 @@ mod harness;
 mod accept_faults;
 mod calls;
 mod cases;
+mod cells;
 mod check;
 mod demonstration;
 mod edges;

@@ -68,6 +68,40 @@ async fn what_no_notification_told_of_is_found_by_polling() {
     while at_work.join_next().await.is_some() {}
 }
 
+/// Silence moves the next person forward by itself: the real workers, the database's own clock, nobody asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadline_that_passes_is_seen_by_the_running_program() {
+    let world = World::on(TestDatabase::new().await, two_hours(), 1).await;
+    let [first, second] = [world.waiting("Ann", 1).await, world.waiting("Ben", 1).await];
+    world.settle().await;
+    let offer = world.live_offer(first.id).await;
+    sqlx::query(
+        "UPDATE offers SET made_at = clock_timestamp() - interval '2 hours',
+                           expires_at = clock_timestamp() + interval '1 second' WHERE id = $1",
+    )
+    .bind(offer.id.0)
+    .execute(world.database.sql())
+    .await
+    .unwrap();
+    let stopping = CancellationToken::new();
+    let mut at_work = JoinSet::new();
+    workers::passes::start(&mut at_work, &world.waitlist, &stopping);
+    until("the next offer", Duration::from_secs(30), async || world.offer(second.id).await.is_some()).await;
+    let late: f64 = sqlx::query_scalar(
+        "SELECT extract(epoch FROM next.made_at - ended.expires_at)::float8 FROM offers next, offers ended
+         WHERE next.entry_id = $1 AND ended.id = $2",
+    )
+    .bind(second.id.0)
+    .bind(offer.id.0)
+    .fetch_one(world.database.sql())
+    .await
+    .unwrap();
+    report(&format!("the next was offered the place {late:.3} s after the deadline"));
+    assert!(late >= 0.0, "never before it");
+    stopping.cancel();
+    while at_work.join_next().await.is_some() {}
+}
+
 /// When the server was started.
 async fn started(database: &TestDatabase) -> Result<DateTime<Utc>, sqlx::Error> {
     sqlx::query_scalar("SELECT pg_postmaster_start_time()").fetch_one(database.sql()).await

@@ -390,6 +390,10 @@ async fn reactivate(
             "Only an offer that kept its places can be given again. Make a new offer instead.".to_owned()
         }
         ReactivateOutcome::TooFew(open) => too_few(open, about.offer.party),
+        ReactivateOutcome::BatchFull => format!(
+            "As many offers are pending as the rule allows ({}). Wait for an answer, or change the rule.",
+            about.policy.batch_size
+        ),
         ReactivateOutcome::NotOnSale => {
             "The event is not published, or it has started: nothing is offered any more.".to_owned()
         }

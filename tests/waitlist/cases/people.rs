@@ -261,6 +261,24 @@ async fn who_loses_an_offer_to_staff_stays_on_the_list() {
     assert!(matches!(world.accept(offer, waiting[0].person).await, AcceptOutcome::Accepted { .. }));
 }
 
+/// An offer given again counts among those pending at once, like every other.
+#[tokio::test]
+async fn giving_an_offer_again_keeps_to_the_batch() {
+    let world = World::with(Policy { batch_size: 1, ..two_hours() }, 1).await;
+    let waiting = world.all_waiting(&["Ann", "Ben"]).await;
+    world.settle().await;
+    let offer = world.live_offer(waiting[0].id).await.id;
+    let (event, actor) = (world.event, world.actor());
+    world.waitlist.revoke(event, offer, AfterRevoke::SetAside, actor, &reason()).await.expect("revoked");
+    world.add_places(1).await;
+    world.settle().await;
+    assert!(world.offer(waiting[1].id).await.is_some(), "the next has the one offer");
+    let deadline = world.now() + Duration::hours(1);
+    let outcome =
+        world.waitlist.reactivate(event, offer, deadline, actor, &reason()).await.expect("an answer");
+    assert_eq!(outcome, ReactivateOutcome::BatchFull);
+}
+
 /// sapmentors/SITreg#47: promoted without being asked.
 #[tokio::test]
 async fn nobody_is_booked_before_they_accept() {
