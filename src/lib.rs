@@ -9,7 +9,7 @@
 //! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
-//! domain           pure rules: allocation, state machines, audit chain, names and instants
+//! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
 //! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```
@@ -20,6 +20,7 @@
 //!    pass is requested.
 //! 2. [`workers::passes`] leases the request and calls [`waitlist::pass`], which ends what is due, asks
 //!    [`domain::allocation`] who gets what, and writes offers, places, entries, messages and audit records as sets.
+//!    Under a lottery [`waitlist::draws`] ranks people first; where everybody is called, [`waitlist::calls`] takes over.
 //! 3. [`messages`] sends the offer; its link leads to the customer's page in [`web`].
 //! 4. [`waitlist::together`] decides answers that arrive together in one transaction of [`waitlist::answer`].
 //!

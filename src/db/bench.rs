@@ -74,12 +74,13 @@ pub const RAW_DRAW: &[&str] = &[
     "INSERT INTO draw_chains (event_id, number, commitment, announced_at)
      SELECT $1, 1, sha256('chain'), $2 ON CONFLICT DO NOTHING",
     "WITH pool AS MATERIALIZED (SELECT id, arrival FROM entries WHERE event_id = $1 AND eligible),
-          frozen AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY arrival) AS ids, count(*)::integer AS n FROM pool),
-          ranked AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY sha256(sha256(ids) || uuid_send(id))) AS ids
+          packed AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY arrival) AS ids, count(*)::integer AS n FROM pool),
+          frozen AS MATERIALIZED (SELECT ids, n, sha256(ids) AS digest FROM packed),
+          ranked AS MATERIALIZED (SELECT string_agg(uuid_send(id), '' ORDER BY sha256(digest || uuid_send(id))) AS ids
                                   FROM pool, frozen)
      INSERT INTO draws (event_id, number, policy_version, cause, reason, frozen_at, pool, pool_size, pool_digest, chain, link,
                         secret, ranking, drawn_at, first_rank, applied)
-     SELECT $1, 1, 1, 'staff', 'set_up', $2, frozen.ids, n, sha256(frozen.ids), 1, 1, sha256('secret'), ranked.ids, $2, 1, 5000
+     SELECT $1, 1, 1, 'staff', 'set_up', $2, frozen.ids, n, digest, 1, 1, sha256('secret'), ranked.ids, $2, 1, 5000
      FROM frozen, ranked",
     "UPDATE entries e SET band = -10000, rank = (300000 + k) << 20, line_rank = e.rank
      FROM (SELECT k, encode(substring(ranking FROM (k - 1) * 16 + 1 FOR 16), 'hex')::uuid AS id
