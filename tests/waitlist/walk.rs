@@ -11,7 +11,7 @@ use fairlist::domain::event::ListState;
 use fairlist::domain::ids::{
     BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
 };
-use fairlist::domain::policy::{After, Fit, Policy};
+use fairlist::domain::policy::{After, Band, Fit, Mode, Ordering, Policy};
 use fairlist::domain::reason::{Reason, StaffReason};
 use fairlist::waitlist::Waitlist;
 use fairlist::waitlist::answer::{Accept, Decline};
@@ -29,6 +29,10 @@ const START: &str = "2027-03-01T09:00:00Z";
 
 /// Acts of one walk.
 const STEPS: usize = 120;
+
+fn band(number: i16, name: &str) -> Band {
+    Band { number, name: name.to_owned(), reason: "so it was decided".to_owned() }
+}
 
 struct Walk {
     database: TestDatabase,
@@ -248,6 +252,25 @@ impl Walk {
         self.done.push(outcome);
     }
 
+    async fn on_the_order(&mut self) {
+        let (event, reason, staff) =
+            (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
+        let outcome = match self.below(4) {
+            0 => format!("draw {:?}", self.waitlist.hold_draw(event, staff, &reason).await.expect("draw")),
+            1 => {
+                let called = self.waitlist.make_final_call(event, staff, &reason).await;
+                format!("final call {:?}", called.expect("a call"))
+            }
+            _ => {
+                let Some((entry, _)) = self.some_entry().await else { return };
+                let band = [-200, -100, 0, 0][self.below(4) as usize];
+                let moved = self.waitlist.move_to_band(event, entry, band, staff, &reason).await;
+                format!("{entry} into {band}: {:?}", moved.expect("a group"))
+            }
+        };
+        self.done.push(outcome);
+    }
+
     async fn on_the_event(&mut self) {
         let (event, reason, staff) =
             (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
@@ -273,6 +296,12 @@ impl Walk {
                 policy.fit = Fit::ALL[self.below(2) as usize];
                 policy.batch_size = i32::try_from(self.below(4)).expect("a batch");
                 policy.window = (self.below(6) > 0).then(|| Duration::minutes(60));
+                policy.ordering = Ordering::ALL[self.below(4) as usize];
+                policy.mode = Mode::ALL[usize::from(self.below(4) == 0)];
+                policy.bands = vec![band(-200, "Members"), band(-100, "Residents")];
+                if row.final_called_at.is_none() {
+                    policy.cutoff = (self.below(3) == 0).then(|| self.now() + Duration::minutes(30));
+                }
                 let saved =
                     self.waitlist.change_policy(event, &policy, row.form_version, staff, &reason).await;
                 format!("{policy:?}: {:?}", saved.expect("save"))
@@ -309,6 +338,7 @@ impl Walk {
             25..28 => self.on_an_offer().await,
             28..34 => self.on_places().await,
             34..36 => self.on_the_event().await,
+            36..38 => self.on_the_order().await,
             _ => {
                 let minutes = i64::from(self.below(50));
                 self.database.clock().set(self.now() + Duration::minutes(minutes));
@@ -333,6 +363,18 @@ impl Walk {
         }
         let findings = self.database.db().check(&CheckSettings::new(secret())).await.expect("the check");
         assert!(findings.is_empty(), "{findings:#?}\nafter\n{}", self.done.join("\n"));
+        self.positions().await;
+    }
+
+    /// What people are told of their place in the line is the order in which the rule serves them.
+    async fn positions(&self) {
+        let line =
+            self.database.db().front_of_line(self.event, Fit::Strict, i16::MAX).await.expect("the line");
+        for (ahead, in_line) in line.iter().enumerate() {
+            let told =
+                self.database.db().position(self.event, in_line.candidate.key).await.expect("a position");
+            assert_eq!(usize::try_from(told).ok(), Some(ahead + 1), "after\n{}", self.done.join("\n"));
+        }
     }
 }
 
@@ -345,6 +387,11 @@ async fn walk(seed: u8, fit: Fit, batch_size: i32, after: After) {
         after_decline: after,
         ..Policy::first()
     };
+    walk_by(seed, policy).await;
+}
+
+async fn walk_by(seed: u8, policy: Policy) {
+    let lottery = policy.ordering == Ordering::Lottery;
     let mut walk = Walk::begin(seed, policy).await;
     for step in 0..STEPS {
         walk.act().await;
@@ -354,6 +401,8 @@ async fn walk(seed: u8, fit: Fit, batch_size: i32, after: After) {
         }
     }
     walk.rest().await;
+    let draws = walk.database.db().draws(walk.event).await.expect("draws");
+    assert!(!lottery || !draws.is_empty(), "seed {seed} drew nothing");
 }
 
 #[tokio::test]
@@ -374,4 +423,43 @@ async fn a_list_with_batches_stays_sound() {
 #[tokio::test]
 async fn a_list_that_people_leave_stays_sound() {
     walk(4, Fit::Strict, 1, After::Leave).await;
+}
+
+fn an_hour() -> Policy {
+    Policy { window: Some(Duration::minutes(60)), after_expiry: After::Keep, ..Policy::first() }
+}
+
+#[tokio::test]
+async fn a_list_with_groups_stays_sound() {
+    for seed in 10..13 {
+        let bands = vec![band(-200, "Members"), band(-100, "Residents")];
+        walk_by(seed, Policy { ordering: Ordering::Priority, bands, ..an_hour() }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_lottery_stays_sound() {
+    for seed in 20..23 {
+        walk_by(seed, Policy { ordering: Ordering::Lottery, ..an_hour() }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_where_staff_pick_stays_sound() {
+    walk_by(30, Policy { ordering: Ordering::Manual, ..an_hour() }).await;
+}
+
+#[tokio::test]
+async fn a_list_where_everybody_is_called_stays_sound() {
+    for seed in 40..43 {
+        walk_by(seed, Policy { mode: Mode::NotifyAll, ..an_hour() }).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_past_its_final_call_stays_sound() {
+    for seed in 50..53 {
+        let cutoff = START.parse::<DateTime<Utc>>().expect("an instant") + Duration::hours(3);
+        walk_by(seed, Policy { cutoff: Some(cutoff), ..an_hour() }).await;
+    }
 }

@@ -73,6 +73,19 @@ fn draws_are_what_an_independent_script_computes() {
 }
 
 #[test]
+fn the_readme_has_the_second_of_these_vectors() {
+    let readme = include_str!("../../../README.md");
+    let vector = &vectors()[1];
+    let ranking = &vector.ranking;
+    for says in [&vector.commitment, &vector.secret, &vector.pool_digest, &vector.first_ticket] {
+        assert!(readme.contains(says), "{says}");
+    }
+    for entry in [ranking[0], ranking[1], ranking[11]] {
+        assert!(readme.contains(&entry.to_string()), "{entry}");
+    }
+}
+
+#[test]
 fn a_file_is_checked_by_drawing_again() {
     let vector = &vectors()[2];
     let file = vector.file();
