@@ -122,6 +122,8 @@ pub struct LiveOffer {
     pub made_at: DateTime<Utc>,
     /// The deadline.
     pub expires_at: DateTime<Utc>,
+    /// It is a call, which keeps nothing.
+    pub is_call: bool,
 }
 
 /// How many of the line are hindered by what; counting stops at [`HINDERED_COUNTED`].
@@ -417,7 +419,7 @@ impl Db {
     /// What the database says.
     pub async fn live_offers(&self, event: EventId, limit: i64) -> Result<Vec<LiveOffer>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, w.name
+            r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, o.kind = 'call' AS "is_call!", w.name
                FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
                WHERE o.event_id = $1 AND o.state IN ('pending', 'accepting') ORDER BY o.expires_at, o.id LIMIT $2"#,
@@ -435,6 +437,7 @@ impl Db {
                 party: row.party,
                 made_at: row.made_at,
                 expires_at: row.expires_at,
+                is_call: row.is_call,
             })
             .collect())
     }

@@ -82,6 +82,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET POST", "/staff/events/{event}/settings", SAME),
     ("GET POST", "/staff/events/{event}/state/{act}", "/staff/events/{event}/state/cancel"),
     ("GET POST", "/staff/events/{event}/policy", SAME),
+    ("GET POST", "/staff/events/{event}/final-call", SAME),
     ("GET", "/staff/events/{event}/draws", SAME),
     ("GET POST", "/staff/events/{event}/draws/hold", SAME),
     ("POST", "/staff/events/{event}/draws/beacon", SAME),

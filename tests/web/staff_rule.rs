@@ -351,3 +351,46 @@ async fn an_empty_window_is_what_the_page_says_it_is() {
     let mut nora = desk.at_work("Nora", Role::Viewer).await;
     says(&nora.get(&desk.path("")).await, "Nothing is offered by itself here: offers are made by hand.");
 }
+
+/// Past the instant of the final call nothing goes out by itself where staff pick: the page says so, and they make it.
+#[tokio::test]
+async fn staff_who_pick_make_the_final_call_with_a_reason() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let start = desk
+        .world
+        .database
+        .db()
+        .event(desk.world.event)
+        .await
+        .expect("the event")
+        .starts_at
+        .expect("a start");
+    desk.world
+        .rule(|policy| {
+            policy.ordering = fairlist::domain::policy::Ordering::Manual;
+            policy.cutoff = Some(start - Duration::days(2));
+        })
+        .await;
+    let line = desk.world.all_waiting(&["Ada", "Ben"]).await;
+    desk.world.add_places(1).await;
+    desk.world.settle().await;
+    let mut anna = desk.at_work("Anna", Role::Agent).await;
+    says(&anna.get(&desk.path("")).await, "staff pick who is offered a place, and say why");
+    anna.get(&desk.path("/final-call")).await;
+    let early = anna.post(&desk.path("/final-call"), &[("reason", "event_changed")]).await;
+    says(&anna.get(&early.location().expect("back")).await, "its time has not come: nothing was done.");
+
+    desk.world.later(start - Duration::days(2) - desk.world.now());
+    let mut anna = desk.at_work("Anne", Role::Agent).await;
+    says(&anna.get(&desk.path("")).await, "The time of the final call has come, and here staff make it");
+    anna.get(&desk.path("/final-call")).await;
+    let without = anna.post(&desk.path("/final-call"), &[]).await;
+    assert_eq!(without.text("#reason-error"), "Choose a reason.");
+    let made = anna.post(&desk.path("/final-call"), &[("reason", "event_changed")]).await;
+    says(&anna.get(&made.location().expect("back")).await, "The final call is made");
+    desk.world.settle().await;
+    for entry in &line {
+        assert_eq!(desk.world.state(entry.id).await, EntryState::Offered);
+    }
+    says(&anna.get(&desk.path("")).await, "called, not held");
+}

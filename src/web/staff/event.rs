@@ -19,7 +19,7 @@ use crate::domain::entry::EntryState;
 use crate::domain::event::EventState;
 use crate::domain::ids::EventId;
 use crate::domain::place::PlaceCounts;
-use crate::domain::policy::Policy;
+use crate::domain::policy::{Ordering, Policy};
 use crate::domain::role::Act;
 use crate::domain::when::When;
 
@@ -83,6 +83,14 @@ impl EventPage {
     /// "joined first", unless somebody who joined before is behind by now.
     fn why(&self, next: &NextInLine) -> &'static str {
         let key = next.who.candidate.key;
+        // What is ahead of the line is there by a draw or for a public reason.
+        if key.band < 0 {
+            return if self.policy.ordering == Ordering::Lottery {
+                "first in the order drawn"
+            } else {
+                "first of the groups"
+            };
+        }
         if key.round == 0 && next.who.candidate.declined_at.is_none() && next.passed_over.is_none() {
             if self.ahead == HinderedCounts::default() {
                 "joined first"
@@ -94,6 +102,10 @@ impl EventPage {
         } else {
             "first in line"
         }
+    }
+
+    fn final_call_is_due(&self) -> bool {
+        self.line.halt == Some(Halt::FinalCallDue)
     }
 
     fn joined(&self, next: &NextInLine) -> When {

@@ -20,6 +20,7 @@ use crate::domain::role::Act;
 pub mod act;
 pub mod audit;
 pub mod bookings;
+mod calls;
 pub mod diagram;
 mod draws;
 pub mod entry;
@@ -63,6 +64,7 @@ pub fn router() -> Router<WebState> {
         .merge(event_acts::router())
         .merge(policy::router())
         .merge(draws::router())
+        .merge(calls::router())
         .merge(places::router())
         .merge(place::router())
         .merge(releases::router())

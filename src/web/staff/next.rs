@@ -34,6 +34,8 @@ pub enum Halt {
     Passive,
     /// Staff pick who is offered a place.
     Manual,
+    /// The same, past the instant of the final call, which they have not made.
+    FinalCallDue,
     /// The list is being put into another order.
     Reordering,
     /// Nobody is ranked before the draw.
@@ -57,11 +59,12 @@ impl Halt {
             }
             EventState::Published if event.reordering => Some(Self::Reordering),
             EventState::Published if policy.window.is_none() => Some(Self::Passive),
-            EventState::Published
-                if policy.ordering == Ordering::Manual
-                    && (event.final_called_at.is_none() || !policy.calls(now)) =>
-            {
-                Some(Self::Manual)
+            EventState::Published if policy.ordering == Ordering::Manual => {
+                match (policy.calls(now), event.final_called_at) {
+                    (false, _) => Some(Self::Manual),
+                    (true, None) => Some(Self::FinalCallDue),
+                    (true, Some(_)) => Some(Self::Calls),
+                }
             }
             EventState::Published if policy.calls(now) => Some(Self::Calls),
             EventState::Published => None,
@@ -82,6 +85,9 @@ impl Halt {
                 "Nothing is offered by itself here: staff pick who is offered a place, and say why."
             }
             Self::Reordering => "Offers wait until the list is in its new order.",
+            Self::FinalCallDue => {
+                "The time of the final call has come, and here staff make it: nothing goes out by itself."
+            }
             Self::Calls => {
                 "Everybody who could take an open place is called, and the first to accept has it: nothing is held."
             }
@@ -92,7 +98,7 @@ impl Halt {
     /// Whether staff can offer by hand all the same.
     #[must_use]
     pub fn allows_by_hand(self) -> bool {
-        matches!(self, Self::Passive | Self::Manual | Self::Importing)
+        matches!(self, Self::Passive | Self::Manual | Self::FinalCallDue | Self::Importing)
     }
 }
 
@@ -167,7 +173,7 @@ impl Line {
         };
         let (name, party) = (isolated(&next.who.name), places(next.who.candidate.party));
         match (self.halt, next.missing) {
-            (Some(Halt::Passive | Halt::Manual), 0) => {
+            (Some(Halt::Passive | Halt::Manual | Halt::FinalCallDue), 0) => {
                 format!("{name} is first in line and could have {party}: offer them by hand.")
             }
             (Some(halt), _) => halt.sentence().to_owned(),
