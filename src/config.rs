@@ -18,11 +18,13 @@ use crate::domain::role::Role;
 mod import;
 mod server;
 mod values;
+mod verify;
 
 pub use import::ImportArguments;
 pub use server::{AddressArguments, CheckArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
 use values::{parse_name, parse_path, parse_role};
+pub use verify::{AnchorArgument, VerifyArguments};
 
 /// A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.
 #[derive(Debug, Parser)]
@@ -159,6 +161,12 @@ pub enum Command {
     /// what breaks with the ids, and ends with 1 if anything does. What is only late because no service runs is
     /// printed as such, and breaks nothing.
     Check(CheckArguments),
+    /// Check an audit or a draw that was downloaded, as anybody can
+    ///
+    /// Needs nothing but the file: no database, no settings. Of an audit, every record's hash is computed again: the
+    /// first row that was altered, left out, moved or doubled is named. Of a draw, everybody's ticket is computed
+    /// again. Ends with 0 if all is sound, with 1 if it is not, and with 2 if the file could not be checked.
+    Verify(VerifyArguments),
     /// Open psql on the database
     ///
     /// On the running private server, or on one that is started for as long as psql runs. What follows `--` is

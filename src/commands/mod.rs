@@ -18,6 +18,7 @@ pub mod import;
 mod psql;
 mod serve;
 mod staff;
+mod verify;
 
 /// A database of its own may still be starting when we do.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,6 +83,8 @@ pub async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Migrate => interruptible(migrate(&cli.common)).await,
         // Told to stop, it says how far it is.
         Command::Import(arguments) => import::run(&cli.common, &arguments).await,
+        // It opens nothing, and writes nothing: whatever stops it may.
+        Command::Verify(arguments) => Ok(verify::verify(&arguments)),
         Command::Check(arguments) => interruptible(check::check(&cli.common, &arguments)).await,
         // psql has its own idea of Ctrl-C.
         Command::Psql { arguments } => psql::psql(&cli.common, arguments).await,

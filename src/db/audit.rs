@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
-use crate::domain::audit::{Act, Hash, Record, StoredRecord, note_digest};
+use crate::domain::audit::{Act, FullRecord, Hash, Note, Record, StoredRecord, note_digest};
 use crate::domain::ids::{BookingId, EventId, OfferId, OrganizationId, StaffId};
 
 /// Columns of a set of records, ready for `unnest`.
@@ -251,7 +251,7 @@ impl super::Db {
             AuditRow,
             r#"SELECT a.event_id AS chain, a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id,
                       a.from_state, a.to_state, a.reason, a.entry_id, a.order_key, a.policy_version, a.note_digest,
-                      a.hash, s.name AS "by?", n.note AS "note?"
+                      a.hash, s.name AS "by?", n.note AS "note?", n.salt AS "salt?"
                FROM audit a
                LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
                LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
@@ -286,12 +286,19 @@ pub(super) struct AuditRow {
     pub(super) hash: Vec<u8>,
     pub(super) by: Option<String>,
     pub(super) note: Option<String>,
+    pub(super) salt: Option<Vec<u8>>,
+}
+
+impl AuditRow {
+    /// The record, with whose chain it is part of.
+    pub(super) fn of_chain(self) -> (uuid::Uuid, FullRecord) {
+        (self.chain, self.into())
+    }
 }
 
 impl From<AuditRow> for FullRecord {
     fn from(row: AuditRow) -> Self {
         Self {
-            chain: row.chain,
             record: StoredRecord {
                 seq: row.seq,
                 at: row.at,
@@ -310,22 +317,7 @@ impl From<AuditRow> for FullRecord {
             },
             hash: row.hash,
             by: row.by,
-            note: row.note,
+            note: row.salt.zip(row.note).map(|(salt, text)| Note { salt, text }),
         }
     }
-}
-
-/// A record with what stands beside it.
-#[derive(Clone, Debug)]
-pub struct FullRecord {
-    /// The event, or the organization, whose chain it is part of.
-    pub chain: uuid::Uuid,
-    /// What is hashed.
-    pub record: StoredRecord,
-    /// Its hash.
-    pub hash: Vec<u8>,
-    /// Who of the staff it was, by name.
-    pub by: Option<String>,
-    /// In their own words.
-    pub note: Option<String>,
 }

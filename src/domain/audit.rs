@@ -11,9 +11,13 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::entry::OrderKey;
-use super::ids::{BookingId, EntryId, EventId, OfferId, PersonId, PlaceId, StaffId};
+use super::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId};
 use super::reason::{Reason, StaffReason};
 use super::words;
+
+pub mod anchor;
+pub mod chain;
+pub mod file;
 
 /// The head of an empty chain.
 pub const GENESIS: Hash = [0; 32];
@@ -374,94 +378,45 @@ impl StoredRecord {
     }
 }
 
-/// Where a chain does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChainError {
-    /// A record is missing or out of order: this number was expected.
-    #[error("record {0} is missing or out of order")]
-    Gap(i64),
-    /// The record does not have the hash that its content and its predecessor give.
-    #[error("record {0} does not fit the one before it")]
-    Altered(i64),
+/// A record with what stands beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullRecord {
+    /// What is hashed.
+    pub record: StoredRecord,
+    /// Its hash.
+    pub hash: Vec<u8>,
+    /// Who of the staff it was, by name; nothing seals it.
+    pub by: Option<String>,
+    /// In their own words, unless that was erased.
+    pub note: Option<Note>,
 }
 
-/// Checks records in order against the hashes stored with them, from `head` with number `seq`.
-///
-/// # Errors
-/// The first record that is missing, out of order or altered.
-pub fn verify<'a>(
-    records: impl IntoIterator<Item = (&'a StoredRecord, &'a [u8])>,
-    mut seq: i64,
-    mut head: Hash,
-) -> Result<(i64, Hash), ChainError> {
-    for (record, stored) in records {
-        seq += 1;
-        if record.seq != seq {
-            return Err(ChainError::Gap(seq));
-        }
-        head = record.hash(&head);
-        if head.as_slice() != stored {
-            return Err(ChainError::Altered(seq));
-        }
+/// A note by staff, with what its digest was salted with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Erased together with the words: without it nobody can guess them from the digest.
+    pub salt: Vec<u8>,
+    /// The words.
+    pub text: String,
+}
+
+impl FullRecord {
+    /// Whether the note is the one whose digest the record holds; one that is not there any more is.
+    #[must_use]
+    pub fn note_fits(&self) -> bool {
+        let digest = self.record.note_digest.as_deref();
+        self.note.as_ref().is_none_or(|note| digest == Some(&note_digest(&note.salt, &note.text)[..]))
     }
-    Ok((seq, head))
+}
+
+/// Whose chain it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainOf {
+    /// An event's: what was done to it and all that belongs to it.
+    Event(EventId),
+    /// An organization's: acts outside its events.
+    Organization(OrganizationId),
 }
 
 #[cfg(test)]
 mod properties;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chain(n: i64) -> (Vec<StoredRecord>, Vec<Hash>) {
-        let mut head = GENESIS;
-        (1..=n)
-            .map(|seq| {
-                let mut record = Record::new(
-                    DateTime::UNIX_EPOCH,
-                    Actor::System,
-                    Act::Offered,
-                    Subject::Offer(OfferId(Uuid::from_u128(seq.unsigned_abs().into()))),
-                    Reason::FirstInOrder,
-                );
-                record.policy_version = Some(1);
-                let stored = StoredRecord::from_record(seq, &record, None);
-                head = stored.hash(&head);
-                (stored, head)
-            })
-            .unzip()
-    }
-
-    fn check(records: &[StoredRecord], hashes: &[Hash]) -> Result<(i64, Hash), ChainError> {
-        verify(records.iter().zip(hashes.iter().map(<[u8; 32]>::as_slice)), 0, GENESIS)
-    }
-
-    #[test]
-    fn a_changed_field_a_missing_row_and_a_swap_are_named() {
-        let (records, hashes) = chain(5);
-        assert_eq!(check(&records, &hashes), Ok((5, hashes[4])));
-
-        let mut changed = records.clone();
-        changed[2].to_state = Some("accepted".to_owned());
-        assert_eq!(check(&changed, &hashes), Err(ChainError::Altered(3)));
-
-        let mut missing = (records.clone(), hashes.clone());
-        missing.0.remove(1);
-        missing.1.remove(1);
-        assert_eq!(check(&missing.0, &missing.1), Err(ChainError::Gap(2)));
-
-        let mut swapped = (records, hashes);
-        swapped.0.swap(3, 4);
-        swapped.1.swap(3, 4);
-        assert_eq!(check(&swapped.0, &swapped.1), Err(ChainError::Gap(4)));
-    }
-
-    #[test]
-    fn an_absent_field_differs_from_an_empty_one() {
-        let (records, _) = chain(1);
-        let mut empty = records[0].clone();
-        empty.to_state = Some(String::new());
-        assert_ne!(records[0].hash(&GENESIS), empty.hash(&GENESIS));
-    }
-}

@@ -9,14 +9,31 @@ const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 /// then sees neither our commas nor the quotes behind them.
 const BEGINS_A_CELL: [char; 2] = [';', '\n'];
 
-/// A cell that is shown as it stands: what would be run gets a `'` before it.
-#[must_use]
-pub fn inert(text: &str) -> Cow<'_, str> {
+/// The text with a change to each of its parts that may be a cell of its own; copied only if one changes.
+fn parts(text: &str, which: impl Fn(&str) -> bool, becomes: impl Fn(&str) -> [&str; 2]) -> Cow<'_, str> {
     let parts = || text.split_inclusive(BEGINS_A_CELL);
-    if !parts().any(|part| part.starts_with(FORMULA)) {
+    if !parts().any(&which) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(parts().flat_map(|part| [if part.starts_with(FORMULA) { "'" } else { "" }, part]).collect())
+    Cow::Owned(parts().flat_map(|part| if which(part) { becomes(part) } else { [part, ""] }).collect())
+}
+
+/// Whether it would be run, were it not for the `'` before it.
+fn runs_behind_marks(part: &str) -> bool {
+    part.trim_start_matches('\'').starts_with(FORMULA)
+}
+
+/// A cell that is shown as it stands: what would be run gets a `'` before it. So does what has one already, for
+/// [`exact`] to give every text back as it was.
+#[must_use]
+pub fn inert(text: &str) -> Cow<'_, str> {
+    parts(text, runs_behind_marks, |part| ["'", part])
+}
+
+/// The text of a cell that [`inert`] wrote.
+#[must_use]
+pub fn exact(cell: &str) -> Cow<'_, str> {
+    parts(cell, |part| part.starts_with('\'') && runs_behind_marks(part), |part| [&part[1..], ""])
 }
 
 /// The text of a cell that was made inert, by us or by another program. A `'` before anything else is somebody's own;
@@ -24,16 +41,23 @@ pub fn inert(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn plain(cell: &str) -> Cow<'_, str> {
     let bare = |part: &str| part.strip_prefix('\'').is_some_and(|text| text.starts_with(FORMULA));
-    let parts = || cell.split_inclusive(BEGINS_A_CELL);
-    if !parts().any(bare) {
-        return Cow::Borrowed(cell);
-    }
-    Cow::Owned(parts().map(|part| if bare(part) { &part[1..] } else { part }).collect())
+    parts(cell, bare, |part| [&part[1..], ""])
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn every_text_comes_back_and_none_is_run(text in "[=+'@;\\-\n\r\ta]{0,12}|\\PC{0,12}") {
+            let cell = inert(&text);
+            prop_assert_eq!(exact(&cell), text.as_str());
+            prop_assert!(!cell.split_inclusive(BEGINS_A_CELL).any(|part| part.starts_with(FORMULA)));
+        }
+    }
 
     #[test]
     fn what_would_run_is_inert_and_every_text_comes_back() {
@@ -51,9 +75,14 @@ mod tests {
             assert_eq!(inert(text), cell);
             assert_eq!(plain(cell), text);
         }
-        for text in ["", "Žofia Ünlü", "李", "O'Hara", "'quoted'", "a=1", "'", "''=1", "a; b", ";"] {
+        for (text, cell) in [("'=1;''-2", "''=1;'''-2"), ("''=1", "'''=1")] {
+            assert_eq!(inert(text), cell);
+            assert_eq!(exact(cell), text);
+        }
+        for text in ["", "Žofia Ünlü", "李", "O'Hara", "'quoted'", "a=1", "'", "a; b", ";"] {
             assert_eq!(inert(text), text);
             assert_eq!(plain(text), text);
         }
+        assert_eq!(plain("''=1"), "''=1", "another program's");
     }
 }

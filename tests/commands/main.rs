@@ -13,3 +13,4 @@ mod program;
 mod secrets;
 mod settings;
 mod staff;
+mod verify;

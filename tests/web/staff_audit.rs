@@ -22,7 +22,7 @@ fn cells(answer: &Answer) -> Vec<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     reader
         .records()
-        .map(|record| record.expect("a line").iter().map(|cell| sheet::plain(cell).into_owned()).collect())
+        .map(|record| record.expect("a line").iter().map(|cell| sheet::exact(cell).into_owned()).collect())
         .collect()
 }
 

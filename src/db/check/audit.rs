@@ -7,8 +7,9 @@ use uuid::Uuid;
 use super::replay::{self, Replay};
 use super::{Check, Invariant, rows};
 use crate::db::DbError;
-use crate::db::audit::{AuditRow, FullRecord};
-use crate::domain::audit::{GENESIS, Hash};
+use crate::db::audit::AuditRow;
+use crate::domain::audit::FullRecord;
+use crate::domain::audit::chain::{Chain, ChainFault};
 
 /// How many records are read at a time.
 const BATCH: i64 = 20_000;
@@ -28,7 +29,7 @@ macro_rules! select_records {
                 + $chain
                 + " AS chain, seq, at, actor, actor_id, act, subject, subject_id, from_state, to_state, \
              reason, entry_id, order_key, policy_version, note_digest, hash, \
-             NULL::text AS by, NULL::text AS note FROM "
+             NULL::text AS by, NULL::text AS note, NULL::bytea AS salt FROM "
                 + $table
                 + " \
              WHERE ("
@@ -43,99 +44,97 @@ macro_rules! select_records {
     };
 }
 
-/// Where a chain stands.
+/// Where a chain stands, and whose it is.
 #[derive(Clone, Copy)]
 struct Link {
-    seq: i64,
-    head: Hash,
+    owner: Uuid,
+    chain: Chain,
 }
 
 impl Link {
-    const START: Self = Self { seq: 0, head: GENESIS };
+    fn of(owner: Uuid) -> Self {
+        Self { owner, chain: Chain::START }
+    }
 
-    /// Takes the next record. After a fault the chain goes on from what is stored, so that every altered record
-    /// is named, and only those.
-    fn follow(&mut self, check: &mut Check<'_>, row: &FullRecord) {
-        let seq = row.record.seq;
-        let mut fault = |ids: Vec<Uuid>, sentence: String| check.found(Invariant::AuditChain, ids, sentence);
-        if seq == self.seq + 1 {
-            if row.record.hash(&self.head).as_slice() != row.hash {
-                fault(
-                    vec![row.chain, row.record.subject_id],
-                    format!("audit record {seq} of {} does not fit the one before it", row.chain),
-                );
+    /// Takes the next record; names what does not follow.
+    fn follow(&mut self, check: &mut Check<'_>, full: &FullRecord) {
+        let Err(fault) = self.chain.follow(&full.record, &full.hash) else { return };
+        let (owner, subject) = (self.owner, full.record.subject_id);
+        let (ids, sentence) = match fault {
+            ChainFault::Altered(seq) | ChainFault::Note(seq) => (
+                vec![owner, subject],
+                format!("audit record {seq} of {owner} does not fit the one before it"),
+            ),
+            ChainFault::Again(seq) => {
+                (vec![owner, subject], format!("audit record {seq} of {owner} is there twice"))
             }
-        } else if seq <= self.seq {
-            fault(
-                vec![row.chain, row.record.subject_id],
-                format!("audit record {seq} of {} is there twice", row.chain),
-            );
-        } else {
-            let (first, last) = (self.seq + 1, seq - 1);
-            fault(vec![row.chain], format!("audit records {first} to {last} of {} are missing", row.chain));
-        }
-        self.seq = seq;
-        // A hash of another length fits nothing: the next record is named as well.
-        self.head = row.hash.as_slice().try_into().unwrap_or(GENESIS);
+            ChainFault::Missing { first, last } => {
+                (vec![owner], format!("audit records {first} to {last} of {owner} are missing"))
+            }
+        };
+        check.found(Invariant::AuditChain, ids, sentence);
     }
 
     /// Compares the end of the chain with what its owner's row says.
-    fn finish(self, check: &mut Check<'_>, chain: Uuid, expected: Option<&(i64, Vec<u8>)>) {
-        let Some((seq, head)) = expected else {
-            check.found(
-                Invariant::AuditChain,
-                vec![chain],
-                format!("the audit of {chain} belongs to nobody"),
-            );
-            return;
+    fn finish(self, check: &mut Check<'_>, heads: &mut Heads) {
+        let Self { owner, chain: Chain { seq, head } } = self;
+        let sentence = match heads.remove(&owner) {
+            None => format!("the audit of {owner} belongs to nobody"),
+            Some((expected, _)) if expected != seq => {
+                format!("the audit of {owner} ends with record {seq}, and its head says {expected}")
+            }
+            Some((_, expected)) if expected != head => {
+                format!("the head of the audit of {owner} is not the hash of its last record {seq}")
+            }
+            Some(_) => return,
         };
-        if *seq != self.seq {
-            let sentence =
-                format!("the audit of {chain} ends with record {}, and its head says {seq}", self.seq);
-            check.found(Invariant::AuditChain, vec![chain], sentence);
-        } else if self.head.as_slice() != head {
-            let sentence =
-                format!("the head of the audit of {chain} is not the hash of its last record {seq}");
-            check.found(Invariant::AuditChain, vec![chain], sentence);
-        }
+        check.found(Invariant::AuditChain, vec![owner], sentence);
     }
 }
+
+/// What the owners' rows say of their chains.
+type Heads = HashMap<Uuid, (i64, Vec<u8>)>;
 
 async fn events(check: &mut Check<'_>) -> Result<(), DbError> {
     let heads = sqlx::query!("SELECT id, audit_seq, audit_head FROM events")
         .fetch_all(&mut *check.connection)
         .await?;
-    let mut heads: HashMap<Uuid, (i64, Vec<u8>)> =
-        heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
-    let (mut chain, mut link, mut replay) = (Uuid::nil(), Link::START, Replay::default());
+    let mut heads: Heads = heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
+    let (mut link, mut replay) = (Link::of(Uuid::nil()), Replay::default());
     loop {
-        let batch: Vec<FullRecord> = select_records!("event_id", "audit", (chain, link.seq))
+        let batch = select_records!("event_id", "audit", (link.owner, link.chain.seq))
             .fetch_all(&mut *check.connection)
-            .await?
-            .into_iter()
-            .map(FullRecord::from)
-            .collect();
-        let facts = replay::facts(check, batch.iter().map(|row| (row.chain, &row.record))).await?;
-        for row in &batch {
-            if row.chain != chain {
-                if link.seq > 0 {
-                    link.finish(check, chain, heads.remove(&chain).as_ref());
-                    std::mem::take(&mut replay).finish(check, chain).await?;
+            .await?;
+        let batch: Vec<(Uuid, FullRecord)> = batch.into_iter().map(AuditRow::of_chain).collect();
+        let facts = replay::facts(check, batch.iter().map(|(owner, row)| (*owner, &row.record))).await?;
+        for (owner, row) in &batch {
+            if *owner != link.owner {
+                if link.chain.seq > 0 {
+                    link.finish(check, &mut heads);
+                    std::mem::take(&mut replay).finish(check, link.owner).await?;
                 }
-                (chain, link) = (row.chain, Link::START);
+                link = Link::of(*owner);
             }
             link.follow(check, row);
-            replay.follow(check, chain, &row.record, &facts);
+            replay.follow(check, *owner, &row.record, &facts);
         }
         if batch.is_empty() {
             break;
         }
     }
-    if link.seq > 0 {
-        link.finish(check, chain, heads.remove(&chain).as_ref());
-        replay.finish(check, chain).await?;
+    if link.chain.seq > 0 {
+        link.finish(check, &mut heads);
+        replay.finish(check, link.owner).await?;
     }
     without_records(check, heads);
+    rows!(
+        check,
+        AuditChain,
+        r#"SELECT ARRAY[n.event_id, a.subject_id] AS "ids!",
+                  format('the note of audit record %s of %s is not the one that was written', n.seq, n.event_id) AS "sentence!"
+           FROM audit_notes n LEFT JOIN audit a ON a.event_id = n.event_id AND a.seq = n.seq
+           WHERE a.note_digest IS DISTINCT FROM sha256(n.salt || convert_to(n.note, 'UTF8')) LIMIT $1"#
+    );
     Ok(())
 }
 
@@ -143,41 +142,38 @@ async fn organizations(check: &mut Check<'_>) -> Result<(), DbError> {
     let heads = sqlx::query!("SELECT id, audit_seq, audit_head FROM organizations")
         .fetch_all(&mut *check.connection)
         .await?;
-    let mut heads: HashMap<Uuid, (i64, Vec<u8>)> =
-        heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
-    let (mut chain, mut link) = (Uuid::nil(), Link::START);
+    let mut heads: Heads = heads.into_iter().map(|row| (row.id, (row.audit_seq, row.audit_head))).collect();
+    let mut link = Link::of(Uuid::nil());
     loop {
-        let batch: Vec<FullRecord> =
-            select_records!("organization_id", "organization_audit", (chain, link.seq))
-                .fetch_all(&mut *check.connection)
-                .await?
-                .into_iter()
-                .map(FullRecord::from)
-                .collect();
-        for row in &batch {
-            if row.chain != chain {
-                if link.seq > 0 {
-                    link.finish(check, chain, heads.remove(&chain).as_ref());
+        let batch = select_records!("organization_id", "organization_audit", (link.owner, link.chain.seq))
+            .fetch_all(&mut *check.connection)
+            .await?;
+        let last = batch.is_empty();
+        for (owner, row) in batch.into_iter().map(AuditRow::of_chain) {
+            if owner != link.owner {
+                if link.chain.seq > 0 {
+                    link.finish(check, &mut heads);
                 }
-                (chain, link) = (row.chain, Link::START);
+                link = Link::of(owner);
             }
-            link.follow(check, row);
+            link.follow(check, &row);
         }
-        if batch.is_empty() {
+        if last {
             break;
         }
     }
-    if link.seq > 0 {
-        link.finish(check, chain, heads.remove(&chain).as_ref());
+    if link.chain.seq > 0 {
+        link.finish(check, &mut heads);
     }
     without_records(check, heads);
     Ok(())
 }
 
 /// Chains of which no record was found.
-fn without_records(check: &mut Check<'_>, heads: HashMap<Uuid, (i64, Vec<u8>)>) {
-    for (chain, head) in heads {
-        Link::START.finish(check, chain, Some(&head));
+fn without_records(check: &mut Check<'_>, mut heads: Heads) {
+    let owners: Vec<Uuid> = heads.keys().copied().collect();
+    for owner in owners {
+        Link::of(owner).finish(check, &mut heads);
     }
 }
 

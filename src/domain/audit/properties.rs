@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::chain::{Chain, ChainFault};
 use super::*;
 
 /// The bytes of a record, written as the module's first lines say, by other means than the program's.
@@ -72,8 +73,11 @@ fn chained(records: Vec<StoredRecord>) -> Vec<(StoredRecord, Hash)> {
         .collect()
 }
 
-fn verified(chain: &[(StoredRecord, Hash)]) -> Result<(i64, Hash), ChainError> {
-    verify(chain.iter().map(|(record, hash)| (record, hash.as_slice())), 0, GENESIS)
+/// Where the chain ends, or its first fault.
+fn verified(records: &[(StoredRecord, Hash)]) -> Result<Chain, ChainFault> {
+    let mut chain = Chain::START;
+    records.iter().try_for_each(|(record, hash)| chain.follow(record, hash))?;
+    Ok(chain)
 }
 
 proptest! {
@@ -97,7 +101,7 @@ proptest! {
         records in prop::collection::vec(record(), 1..12), changed in any::<prop::sample::Index>(), other in record(),
     ) {
         let chain = chained(records);
-        let last = chain.last().map(|(record, hash)| (record.seq, *hash));
+        let last = chain.last().map(|(record, hash)| Chain { seq: record.seq, head: *hash });
         prop_assert_eq!(verified(&chain).ok(), last);
 
         let at = changed.index(chain.len());
@@ -105,18 +109,18 @@ proptest! {
         let mut altered = chain.clone();
         altered[at].0 = StoredRecord { seq, ..other };
         if altered[at].0 != chain[at].0 {
-            prop_assert_eq!(verified(&altered), Err(ChainError::Altered(seq)));
+            prop_assert_eq!(verified(&altered), Err(ChainFault::Altered(seq)));
         }
 
         let mut flipped = chain.clone();
         flipped[at].1[7] ^= 1;
-        prop_assert_eq!(verified(&flipped), Err(ChainError::Altered(seq)));
+        prop_assert_eq!(verified(&flipped), Err(ChainFault::Altered(seq)));
 
         let mut missing = chain.clone();
         missing.remove(at);
         let found = verified(&missing);
         if at + 1 < chain.len() {
-            prop_assert_eq!(found, Err(ChainError::Gap(seq)));
+            prop_assert_eq!(found, Err(ChainFault::Missing { first: seq, last: seq }));
         } else {
             // A chain cut at its end is whole in itself: the head on the owner's row says that something is missing.
             prop_assert_ne!(found.ok(), last);

@@ -19,12 +19,11 @@ use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::Staff;
-use crate::db::audit::FullRecord;
 use crate::db::pages_queue::{QueueFilter, QueueRow, QueueView, Turn};
 use crate::domain::entry::EntryState;
 use crate::domain::ids::EventId;
 use crate::domain::role::Act;
-use crate::domain::sheet;
+use crate::domain::{audit, sheet};
 
 pub(super) fn router() -> Router<WebState> {
     Router::new()
@@ -131,57 +130,14 @@ async fn audit(
 ) -> Result<Response, Error> {
     staff.require(Act::ExportAudit)?;
     let event = staff.event(&state, event).await?;
-    let head = [
-        "seq",
-        "at",
-        "actor",
-        "actor_id",
-        "act",
-        "subject",
-        "subject_id",
-        "from_state",
-        "to_state",
-        "reason",
-        "entry_id",
-        "order_key",
-        "policy_version",
-        "note_digest",
-        "hash",
-        "by",
-        "note",
-    ];
     let name = format!("{}-audit", event.slug);
-    Ok(file(&name, lines([head.map(str::to_owned)]), 0, move |after| {
+    let head = lines([audit::file::COLUMNS.map(str::to_owned)]);
+    Ok(file(&name, head, 0, move |after| {
         let db = state.db.clone();
         async move {
             let records = db.audit_records(event.id, after, ROWS).await?;
             let Some(last) = records.last().map(|full| full.record.seq) else { return Ok(None) };
-            Ok(Some((lines(records.into_iter().map(recorded))?, last)))
+            Ok(Some((lines(records.iter().map(audit::file::cells))?, last)))
         }
     }))
-}
-
-fn recorded(full: FullRecord) -> [String; 17] {
-    let FullRecord { record, hash, by, note, chain: _ } = full;
-    let id = |id: Option<uuid::Uuid>| id.map_or_else(String::new, |id| id.to_string());
-    let text = |text: Option<String>| text.unwrap_or_default();
-    [
-        record.seq.to_string(),
-        record.at.to_rfc3339_opts(SecondsFormat::Micros, true),
-        record.actor,
-        id(record.actor_id),
-        record.act,
-        record.subject,
-        record.subject_id.to_string(),
-        text(record.from_state),
-        text(record.to_state),
-        record.reason,
-        id(record.entry_id),
-        text(record.order_key),
-        text(record.policy_version.map(|version| version.to_string())),
-        text(record.note_digest.map(hex::encode)),
-        hex::encode(hash),
-        text(by),
-        text(note),
-    ]
 }
