@@ -11,6 +11,7 @@ use chrono::SecondsFormat;
 use crate::config::{AnchorArgument, VerifyArguments};
 use crate::domain::audit::anchor::Anchor;
 use crate::domain::audit::file::{self, Sound, Unsound};
+use crate::domain::draw::file::{DrawFault, DrawFile};
 use crate::domain::standing::grouped;
 
 /// What came of it.
@@ -86,7 +87,39 @@ fn of_json(text: &str) -> Verdict {
             "This is an anchor. Give the audit, and the anchor with --anchor.".to_owned(),
         );
     }
-    Verdict::Unchecked("This is neither an audit nor a draw.".to_owned())
+    let Ok(draw) = serde_json::from_str::<DrawFile>(text) else {
+        return Verdict::Unchecked("This is neither an audit nor a draw.".to_owned());
+    };
+    match draw.verify() {
+        Ok(()) => Verdict::Sound(drawn(&draw)),
+        // Nothing is wrong with it, and there is nothing to check.
+        Err(fault @ (DrawFault::Format | DrawFault::NotDrawn)) => Verdict::Unchecked(format!("{fault}.")),
+        Err(fault) => Verdict::Unsound(format!("Not sound: {fault}.")),
+    }
+}
+
+/// What a sound draw proves, and what it does not.
+fn drawn(draw: &DrawFile) -> String {
+    let DrawFile { event, draw: number, pool, pool_digest, frozen_at, commitment, link, beacon, .. } = draw;
+    let entries = match pool.len() {
+        1 => "1 entry".to_owned(),
+        len => format!("{} entries", grouped(i64::try_from(len).unwrap_or(i64::MAX))),
+    };
+    let by = match beacon {
+        Some(beacon) => format!(
+            "The tickets were made with round {} of the beacon, which did not exist yet when the pool was frozen: nobody \
+             could choose.",
+            beacon.round
+        ),
+        None => "Without a beacon, whoever has the secrets could know the order before freezing the pool."
+            .to_owned(),
+    };
+    format!(
+        "Sound: draw {number} of {event} ranks the {entries} of its pool by their tickets, in this order and no other.\n\
+         The pool was frozen on {frozen_at}; its SHA-256 is {pool_digest}.\n\
+         The secret is link {link} of the chain that begins with {commitment}: it proves something if that was published \
+         before the draw.\n{by}"
+    )
 }
 
 /// What a sound audit proves, and what it does not.

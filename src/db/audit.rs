@@ -1,10 +1,10 @@
-//! The audit chains: appended to in sets, read by page.
+//! The audit chains: appended to in sets.
 
 use sqlx::PgConnection;
 
 use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
-use crate::domain::audit::{Act, FullRecord, Hash, Note, Record, StoredRecord, note_digest};
+use crate::domain::audit::{Act, Hash, Record, StoredRecord, note_digest};
 use crate::domain::ids::{BookingId, EventId, OfferId, OrganizationId, StaffId};
 
 /// Columns of a set of records, ready for `unnest`.
@@ -182,7 +182,7 @@ pub(super) async fn append_to_organization(
     Ok(())
 }
 
-fn previous(head: Vec<u8>) -> Result<Hash, DbError> {
+pub(super) fn previous(head: Vec<u8>) -> Result<Hash, DbError> {
     head.try_into().map_err(|_| DbError::Unreadable("audit head", "not 32 bytes".to_owned()))
 }
 
@@ -222,102 +222,5 @@ impl Columns {
         self.policy_version.push(record.policy_version);
         self.note_digest.push(record.note_digest);
         self.hash.push(hash.to_vec());
-    }
-}
-
-impl super::Db {
-    /// How long an event's chain is, and its head.
-    ///
-    /// # Errors
-    /// [`DbError::NotFound`] when there is no such event.
-    pub async fn audit_head(&self, event: EventId) -> Result<(i64, Vec<u8>), DbError> {
-        let row = sqlx::query!("SELECT audit_seq, audit_head FROM events WHERE id = $1", event.0)
-            .fetch_one(self.pool())
-            .await?;
-        Ok((row.audit_seq, row.audit_head))
-    }
-
-    /// An event's records, the oldest first, behind the one of that number.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn audit_records(
-        &self,
-        event: EventId,
-        after: i64,
-        limit: i64,
-    ) -> Result<Vec<FullRecord>, DbError> {
-        let rows = sqlx::query_as!(
-            AuditRow,
-            r#"SELECT a.event_id AS chain, a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id,
-                      a.from_state, a.to_state, a.reason, a.entry_id, a.order_key, a.policy_version, a.note_digest,
-                      a.hash, s.name AS "by?", n.note AS "note?", n.salt AS "salt?"
-               FROM audit a
-               LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
-               LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
-               WHERE a.event_id = $1 AND a.seq > $2 ORDER BY a.seq LIMIT $3"#,
-            event.0,
-            after,
-            limit
-        )
-        .fetch_all(self.pool())
-        .await?;
-        Ok(rows.into_iter().map(FullRecord::from).collect())
-    }
-}
-
-/// A record as it is selected from either table of records.
-pub(super) struct AuditRow {
-    pub(super) chain: uuid::Uuid,
-    pub(super) seq: i64,
-    pub(super) at: chrono::DateTime<chrono::Utc>,
-    pub(super) actor: String,
-    pub(super) actor_id: Option<uuid::Uuid>,
-    pub(super) act: String,
-    pub(super) subject: String,
-    pub(super) subject_id: uuid::Uuid,
-    pub(super) from_state: Option<String>,
-    pub(super) to_state: Option<String>,
-    pub(super) reason: String,
-    pub(super) entry_id: Option<uuid::Uuid>,
-    pub(super) order_key: Option<String>,
-    pub(super) policy_version: Option<i32>,
-    pub(super) note_digest: Option<Vec<u8>>,
-    pub(super) hash: Vec<u8>,
-    pub(super) by: Option<String>,
-    pub(super) note: Option<String>,
-    pub(super) salt: Option<Vec<u8>>,
-}
-
-impl AuditRow {
-    /// The record, with whose chain it is part of.
-    pub(super) fn of_chain(self) -> (uuid::Uuid, FullRecord) {
-        (self.chain, self.into())
-    }
-}
-
-impl From<AuditRow> for FullRecord {
-    fn from(row: AuditRow) -> Self {
-        Self {
-            record: StoredRecord {
-                seq: row.seq,
-                at: row.at,
-                actor: row.actor,
-                actor_id: row.actor_id,
-                act: row.act,
-                subject: row.subject,
-                subject_id: row.subject_id,
-                from_state: row.from_state,
-                to_state: row.to_state,
-                reason: row.reason,
-                entry_id: row.entry_id,
-                order_key: row.order_key,
-                policy_version: row.policy_version,
-                note_digest: row.note_digest,
-            },
-            hash: row.hash,
-            by: row.by,
-            note: row.salt.zip(row.note).map(|(salt, text)| Note { salt, text }),
-        }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::clock::{Clock, Entropy};
 
 pub mod audit;
+pub mod audit_chains;
 pub mod background;
 pub mod bench;
 pub mod bookings;

@@ -418,5 +418,17 @@ pub enum ChainOf {
     Organization(OrganizationId),
 }
 
+impl From<EventId> for ChainOf {
+    fn from(event: EventId) -> Self {
+        Self::Event(event)
+    }
+}
+
+impl From<OrganizationId> for ChainOf {
+    fn from(organization: OrganizationId) -> Self {
+        Self::Organization(organization)
+    }
+}
+
 #[cfg(test)]
 mod properties;

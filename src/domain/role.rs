@@ -49,6 +49,10 @@ words! {
         ManageTeam = "manage the team",
         /// Change the organization itself.
         EditOrganization = "edit the organization",
+        /// See what was done outside events: who may sign in, and since when.
+        SeeOrganizationAudit = "see the organization's own audit",
+        /// Take the head of an audit along, to keep it elsewhere.
+        TakeAnchor = "take anchors of the audit",
     }
 }
 
@@ -67,7 +71,9 @@ impl Act {
             | Self::OverrideReservation
             | Self::Import
             | Self::ActInBulk => Role::Manager,
-            Self::ManageTeam | Self::EditOrganization => Role::Owner,
+            Self::ManageTeam | Self::EditOrganization | Self::SeeOrganizationAudit | Self::TakeAnchor => {
+                Role::Owner
+            }
         }
     }
 }
@@ -87,7 +93,7 @@ mod tests {
     #[test]
     fn each_role_may_what_the_ones_before_it_may_and_more() {
         let count = |role: Role| Act::ALL.iter().filter(|act| role.may(**act)).count();
-        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 15]);
+        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 17]);
     }
 
     #[test]

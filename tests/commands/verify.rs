@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fairlist::domain::draw::file::{DrawFile, FORMAT};
 use fairlist::domain::role::Role;
 use tempfile::TempDir;
 
@@ -159,4 +160,62 @@ async fn what_cannot_be_checked_ends_with_two() {
     let wrong = download.file("anchor.json", "{}");
     let wrong = ["--anchor", wrong.to_str().expect("a path")];
     download.verify(&download.text, &wrong).await.failed(2, &["this is not an anchor of the format"]);
+}
+
+/// Draw 2 of the vectors that a program of its own computed, as the page gives it.
+fn draw() -> DrawFile {
+    let vectors: serde_json::Value =
+        serde_json::from_str(include_str!("../data/draws.json")).expect("the vectors");
+    let vector = &vectors[1];
+    let text = |name: &str| vector[name].as_str().expect("text").to_owned();
+    let ids = |name: &str| serde_json::from_value(vector[name].clone()).expect("ids");
+    DrawFile {
+        format: FORMAT.to_owned(),
+        event: "spring".to_owned(),
+        draw: 1,
+        cause: "need".to_owned(),
+        pool: ids("pool"),
+        pool_digest: text("pool_digest"),
+        frozen_at: "2027-03-01T09:00:00Z".to_owned(),
+        commitment: text("commitment"),
+        link: 1,
+        beacon: None,
+        secret: Some(text("secret")),
+        ranking: ids("ranking"),
+        drawn_at: Some("2027-03-01T09:00:00Z".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_draw_is_known_by_its_content_and_drawn_again() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("file");
+    let verify = async |draw: &DrawFile, more: &[&str]| {
+        std::fs::write(&path, serde_json::to_string_pretty(draw).expect("JSON")).expect("a file");
+        run(fairlist(&[&["verify", path.to_str().expect("a path")], more].concat())).await
+    };
+    let sound = draw();
+    let said = verify(&sound, &[]).await.succeeded();
+    for part in [
+        "Sound: draw 1 of spring ranks the 12 entries of its pool by their tickets",
+        &sound.pool_digest,
+        &sound.commitment,
+        "Without a beacon, whoever has the secrets could know the order",
+    ] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+
+    let mut swapped = sound.clone();
+    swapped.ranking.swap(0, 1);
+    Download::unsound(
+        &verify(&swapped, &[]).await,
+        &["Not sound: the order is not the one that was drawn: number 1 is"],
+    );
+    let mut smaller = sound.clone();
+    smaller.pool.pop();
+    Download::unsound(&verify(&smaller, &[]).await, &["the pool is not the one that was published"]);
+    let waiting = DrawFile { secret: None, ranking: Vec::new(), ..sound.clone() };
+    verify(&waiting, &[]).await.failed(2, &["nothing has been drawn yet"]);
+    let pair = format!("1:{}", "00".repeat(32));
+    verify(&sound, &["--anchor", &pair]).await.failed(2, &["An anchor is for an audit"]);
 }

@@ -391,6 +391,12 @@ async fn i17_a_gap_in_the_audit_and_an_altered_record_are_found() {
             (EVENT, "audit records 3 to 4 of", "DELETE FROM audit WHERE seq IN (3, 4)"),
             (EVENT, "its head says", "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)"),
             (
+                EVENT,
+                "the note of audit record 5 of",
+                "INSERT INTO audit_notes (event_id, seq, salt, note)
+                 SELECT event_id, seq, 'salt', 'never said' FROM audit WHERE seq = 5",
+            ),
+            (
                 ORGANIZATION,
                 "audit record 1 of",
                 "ALTER TABLE organization_audit DISABLE TRIGGER organization_audit_rows;

@@ -2,12 +2,15 @@
 
 use axum::http::StatusCode;
 use chrono::Duration;
+use fairlist::db::audit_chains::ChainCheck;
 use fairlist::db::staff::DisableStaffOutcome;
-use fairlist::domain::audit::{GENESIS, Hash, StoredRecord};
+use fairlist::domain::audit::anchor::Anchor;
+use fairlist::domain::audit::file::{self, Fault, Sound};
 use fairlist::domain::ids::StaffId;
 use fairlist::domain::import::{Context, Mapping, Plan, Table};
 use fairlist::domain::role::Role;
 use fairlist::domain::sheet;
+use sqlx::Executor as _;
 
 use crate::harness::desk::{Desk, says};
 use crate::harness::site::Site;
@@ -24,6 +27,17 @@ fn cells(answer: &Answer) -> Vec<Vec<String>> {
         .records()
         .map(|record| record.expect("a line").iter().map(|cell| sheet::exact(cell).into_owned()).collect())
         .collect()
+}
+
+/// What anybody finds who verifies a downloaded audit.
+fn verified(answer: &Answer, anchor: Option<&Anchor>) -> Result<Sound, Fault> {
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    file::verify(answer.body.as_bytes(), anchor).expect("an audit").map_err(|unsound| unsound.fault)
+}
+
+fn anchor(answer: &Answer) -> Anchor {
+    assert_eq!(answer.header("content-type"), "application/json", "{}", answer.body);
+    Anchor::from_json(&answer.body).expect("an anchor")
 }
 
 #[tokio::test]
@@ -103,34 +117,11 @@ async fn the_audit_taken_along_can_be_checked_by_anybody_and_runs_nothing() {
     let answer = viewer.get(&link).await;
     assert_eq!(answer.header("content-disposition"), "attachment; filename=\"spring-audit.csv\"");
     assert!(answer.body.contains("\"'=cmd|' /C calc'!A0, \"\"quoted\"\"\n<script>"), "{}", answer.body);
-    let mut rows = cells(&answer);
-    assert_eq!(rows.remove(0)[..3], ["seq", "at", "actor"]);
-    let optional = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let id = |text: &String| (!text.is_empty()).then(|| text.parse().expect("an id"));
-    let mut head: Hash = GENESIS;
-    for row in &rows {
-        let record = StoredRecord {
-            seq: row[0].parse().expect("a number"),
-            at: row[1].parse().expect("an instant"),
-            actor: row[2].clone(),
-            actor_id: id(&row[3]),
-            act: row[4].clone(),
-            subject: row[5].clone(),
-            subject_id: row[6].parse().expect("an id"),
-            from_state: optional(&row[7]),
-            to_state: optional(&row[8]),
-            reason: row[9].clone(),
-            entry_id: id(&row[10]),
-            order_key: optional(&row[11]),
-            policy_version: optional(&row[12]).map(|version| version.parse().expect("a number")),
-            note_digest: optional(&row[13]).map(|digest| hex::decode(digest).expect("hexadecimal")),
-        };
-        head = record.hash(&head);
-        assert_eq!(hex::encode(head), row[14], "record {}", record.seq);
-    }
+    let sound = verified(&answer, None).expect("sound");
     let (length, last) = desk.world.database.db().audit_head(desk.world.event).await.expect("the head");
-    assert_eq!((i64::try_from(rows.len()).expect("few"), head.to_vec()), (length, last));
-    let noted: Vec<_> = rows.iter().filter(|row| !row[16].is_empty()).collect();
+    assert_eq!((sound.records, sound.head.to_vec(), sound.notes), (length, last, 1));
+    let rows = cells(&answer);
+    let noted: Vec<_> = rows[1..].iter().filter(|row| !row[16].is_empty()).collect();
     assert_eq!((noted[0][15].as_str(), noted[0][16].as_str()), ("=Agnes", formula));
 
     let mut stranger = desk.at_work_for("Other House", "Stranger", Role::Owner).await;
@@ -215,22 +206,145 @@ async fn a_long_queue_is_taken_along_whole() {
         rows[1..].iter().map(|row| row[0].parse::<usize>().expect("a position")).collect();
     assert_eq!(positions, (1..=2_301).collect::<Vec<_>>(), "everybody once, in order");
     let records = cells(&mary.get(&desk.path("/audit.csv")).await);
-    let (length, _) = desk.world.database.db().audit_head(desk.world.event).await.expect("the head");
+    let db = desk.world.database.db();
+    let (length, _) = db.audit_head(desk.world.event).await.expect("the head");
     assert_eq!(i64::try_from(records.len()).expect("few"), length + 1);
+
+    // Nor is the chain verified in one go; a page that has no more time says how far it came.
+    let page = mary.get(&desk.path("/audit/verify")).await;
+    says(&page, &format!("All {} records are sound", fairlist::domain::standing::grouped(length)));
+    let hurried = db.check_chain(desk.world.event.into(), std::time::Duration::ZERO).await.expect("checked");
+    assert_eq!(hurried, ChainCheck::Unfinished(0));
     desk.world.settle().await;
+}
+
+#[tokio::test]
+async fn everybody_on_the_staff_may_verify_and_only_owners_take_anchors_along() {
+    let desk = Desk::with(two_hours(), 2).await;
+    desk.world.all_waiting(&["Otto", "Nina"]).await;
+    desk.world.settle().await;
+    let (length, head) = desk.world.database.db().audit_head(desk.world.event).await.expect("the head");
+    for role in [Role::Viewer, Role::Agent, Role::Manager] {
+        let mut visitor = desk.at_work(&format!("Staff{role}"), role).await;
+        let list = visitor.get(&desk.path("/audit")).await;
+        let page = visitor.get(&list.attribute("main a[href$=verify]", "href").expect("a link")).await;
+        says(&page, &format!("All {length} records are sound"));
+        says(&page, &hex::encode(&head));
+        says(&page, "Owners can take one along.");
+        for page in [list, page] {
+            assert!(!page.body.contains("anchor.json\"") && !page.body.contains("mailto:"), "{}", page.body);
+            assert!(!page.body.contains("/staff/audit\""));
+        }
+        for path in [desk.path("/audit/anchor.json"), "/staff/audit/anchor.json".to_owned()] {
+            assert_eq!(visitor.get(&path).await.status, StatusCode::FORBIDDEN, "{role} {path}");
+        }
+    }
+
+    let mut owner = desk.at_work("Olga", Role::Owner).await;
+    let page = owner.get(&desk.path("/audit/verify")).await;
+    let link = page.attribute("a[href$='anchor.json']", "href").expect("a link to an anchor");
+    let answer = owner.get(&link).await;
+    assert_eq!(answer.header("content-disposition"), "attachment; filename=\"spring-anchor.json\"");
+    let kept = anchor(&answer);
+    assert_eq!((kept.seq, kept.hash.to_vec()), (length, head));
+    let mail = url::Url::parse(&page.attribute("a[href^=mailto]", "href").expect("a mail")).expect("a URL");
+    let body = mail.query_pairs().find(|(name, _)| name == "body").expect("a body").1.into_owned();
+    assert!(body.contains("Keep this mail.") && body.contains(&answer.body), "{body}");
+    assert!(!mail.as_str().contains('+'), "mail programs show it: {mail}");
+
+    // The chain grows, and still fits; what was cut off since does not.
+    let early = owner.get(&desk.path("/audit.csv")).await;
+    desk.world.later(Duration::minutes(1));
+    desk.world.waiting("Paul", 1).await;
+    desk.world.settle().await;
+    let file = owner.get(&desk.path("/audit.csv")).await;
+    assert!(verified(&file, Some(&kept)).expect("sound").records > length);
+    let later = anchor(&owner.get(&link).await);
+    assert!(matches!(verified(&early, Some(&later)), Err(Fault::CutOff { last, .. }) if last == length));
+    let mut stranger = desk.at_work_for("Other House", "Stranger", Role::Owner).await;
+    for below in ["/audit/verify", "/audit/anchor.json"] {
+        assert_eq!(stranger.get(&desk.path(below)).await.status, StatusCode::NOT_FOUND, "{below}");
+    }
+}
+
+/// Whoever writes to the database past the program is found out by the page.
+#[tokio::test]
+async fn what_was_done_to_the_chain_past_the_program_is_named() {
+    let mut desk = Desk::with(two_hours(), 2).await;
+    desk.world.database.broken_on_purpose();
+    let entries = desk.world.all_waiting(&["Otto", "Nina", "Paul"]).await;
+    desk.world.settle().await;
+    let mut agnes = desk.at_work("Agnes", Role::Agent).await;
+    let revoke = desk.path(&format!("/offers/{}/revoke", desk.world.live_offer(entries[0].id).await.id));
+    agnes.get(&revoke).await;
+    agnes.submit(&revoke, &[("after", "off_the_list"), ("reason", "other"), ("note", "Moved")]).await;
+    desk.world.settle().await;
+    let (last, _) = desk.world.database.db().audit_head(desk.world.event).await.expect("the head");
+    let noted: i64 = sqlx::query_scalar("SELECT seq FROM audit_notes LIMIT 1")
+        .fetch_one(desk.world.database.sql())
+        .await
+        .expect("a note");
+    let refused =
+        desk.world.database.sql().execute("DELETE FROM audit WHERE seq = 3").await.expect_err("refused");
+    assert!(refused.to_string().contains("the audit is append-only"), "{refused}");
+    desk.world
+        .database
+        .sql()
+        .execute("ALTER TABLE audit DISABLE TRIGGER audit_rows")
+        .await
+        .expect("as owner");
+    let mut owner = desk.at_work("Olga", Role::Owner).await;
+    says(&owner.get(&desk.path("/audit/verify")).await, &format!("All {last} records are sound"));
+
+    for (sql, sentence, undo) in [
+        (
+            "UPDATE audit_notes SET note = 'Never said'",
+            format!("The note of record {noted} is not the one that was written."),
+            "UPDATE audit_notes SET note = 'Moved'",
+        ),
+        (
+            "UPDATE audit SET to_state = 'booked' WHERE seq = 4",
+            "Record 4 does not fit the one before it".to_owned(),
+            "UPDATE audit SET to_state = 'open' WHERE seq = 4",
+        ),
+        (
+            "UPDATE events SET audit_head = sha256('another')",
+            format!("The head is not the hash of record {last}, the last"),
+            "UPDATE events SET audit_head = (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)",
+        ),
+        (
+            "UPDATE events SET audit_seq = audit_seq - 1,
+                audit_head = (SELECT hash FROM audit ORDER BY seq DESC OFFSET 1 LIMIT 1)",
+            format!("The audit goes on to record {last}, and its head is record {}", last - 1),
+            "UPDATE events SET audit_seq = audit_seq + 1,
+                audit_head = (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1)",
+        ),
+        (
+            "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
+            format!("The audit ends with record {}, and its head is record {last}", last - 1),
+            "SELECT 1",
+        ),
+        ("DELETE FROM audit WHERE seq = 3", "Record 3 is missing.".to_owned(), "SELECT 1"),
+    ] {
+        desk.world.database.sql().execute(sql).await.expect("done past the program");
+        let page = owner.get(&desk.path("/audit/verify")).await;
+        assert!(page.text("[role=alert]").contains(&sentence), "{sentence} in {}", page.text("main"));
+        assert!(!page.body.contains("mailto:"), "no anchor of what is not sound");
+        desk.world.database.sql().execute(undo).await.expect("undone");
+    }
 }
 
 /// Who may sign in is on record, too: in the organization's own chain, since it is of no event.
 #[tokio::test]
 async fn whoever_is_added_to_the_staff_or_loses_access_is_on_the_organizations_record() {
     let site = Site::new().await;
-    let (ada, _) = site.add_staff("ada@example.org", Role::Owner).await;
+    let ada = site.staff("ada@example.org", Role::Owner).await;
     let (bob, _) = site.add_staff("bob@example.org", Role::Agent).await;
     site.add_staff("bob@example.org", Role::Agent).await;
     let db = site.database.db();
     assert_eq!(db.disable_staff(bob).await.expect("disabled"), DisableStaffOutcome::Disabled);
     assert_eq!(db.disable_staff(bob).await.expect("asked"), DisableStaffOutcome::Nobody, "only once");
-    assert_eq!(site.add_staff("bob@example.org", Role::Viewer).await.0, bob, "the same person is back");
+    assert_eq!(site.staff("bob@example.org", Role::Viewer).await, bob, "the same person is back");
     let on_record: Vec<String> = sqlx::query_scalar(
         "SELECT concat_ws(' ', seq, actor, act, subject, subject_id, coalesce(from_state, '-'), coalesce(to_state, '-'))
          FROM organization_audit ORDER BY seq",
@@ -256,4 +370,17 @@ async fn whoever_is_added_to_the_staff_or_loses_access_is_on_the_organizations_r
         .await
         .expect("the head");
     assert_eq!(length, 5);
+
+    // Owners read it, and anybody can verify what they took along.
+    let mut owner = site.signed_in("ada@example.org").await;
+    says(&owner.get("/staff/audit").await, "All 5 records are sound");
+    let file = owner.get("/staff/audit.csv").await;
+    assert_eq!(file.header("content-disposition"), "attachment; filename=\"organization-audit.csv\"");
+    let kept = anchor(&owner.get("/staff/audit/anchor.json").await);
+    let sound = verified(&file, Some(&kept)).expect("sound");
+    assert_eq!((sound.records, sound.event), (5, None));
+    let mut bob = site.signed_in("bob@example.org").await;
+    for path in ["/staff/audit", "/staff/audit.csv", "/staff/audit/anchor.json"] {
+        assert_eq!(bob.get(path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::replay::{self, Replay};
 use super::{Check, Invariant, rows};
 use crate::db::DbError;
-use crate::db::audit::AuditRow;
+use crate::db::audit_chains::AuditRow;
 use crate::domain::audit::FullRecord;
 use crate::domain::audit::chain::{Chain, ChainFault};
 

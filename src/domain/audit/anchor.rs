@@ -21,7 +21,8 @@ pub struct Anchor {
     pub seq: i64,
     /// Its hash.
     pub hash: Hash,
-    /// When it was taken, where that is known: under the lock, so that every later record is of a later instant.
+    /// When it was taken, where that is known. An event's is taken under the lock: no later record is of an earlier
+    /// instant.
     pub at: Option<DateTime<Utc>>,
 }
 
@@ -83,17 +84,17 @@ impl Anchor {
         Ok(Self { of: Some(of), seq: file.seq, hash: hash(&file.hash)?, at: Some(file.at) })
     }
 
-    /// A small file, for people as well.
+    /// A small file, for people as well; none when it is not known of which chain it is, or since when.
     #[must_use]
-    pub fn to_json(of: ChainOf, seq: i64, hash: &Hash, at: DateTime<Utc>) -> String {
-        let (event, organization) = match of {
+    pub fn to_json(&self) -> Option<String> {
+        let (event, organization) = match self.of? {
             ChainOf::Event(event) => (Some(event), None),
             ChainOf::Organization(organization) => (None, Some(organization)),
         };
-        let file =
-            AnchorFile { format: FORMAT.to_owned(), event, organization, seq, hash: hex::encode(hash), at };
-        // Text, numbers and ids always are JSON.
-        serde_json::to_string_pretty(&file).unwrap_or_default() + "\n"
+        let Self { seq, hash, at, .. } = *self;
+        let (format, hash) = (FORMAT.to_owned(), hex::encode(hash));
+        let file = AnchorFile { format, event, organization, seq, hash, at: at? };
+        serde_json::to_string_pretty(&file).ok().map(|text| text + "\n")
     }
 
     /// When it was taken, for a sentence.
@@ -115,8 +116,8 @@ mod tests {
     fn an_anchor_comes_back_from_its_file_and_from_what_is_typed() {
         let at = DateTime::UNIX_EPOCH;
         for of in [ChainOf::Event(EventId(Uuid::max())), ChainOf::Organization(OrganizationId(Uuid::nil()))] {
-            let text = Anchor::to_json(of, 12, &[7; 32], at);
             let anchor = Anchor { of: Some(of), seq: 12, hash: [7; 32], at: Some(at) };
+            let text = anchor.to_json().expect("complete");
             assert_eq!(Anchor::from_json(&text), Ok(anchor), "{text}");
         }
         let typed = Anchor { of: None, seq: 12, hash: [7; 32], at: None };
@@ -125,7 +126,9 @@ mod tests {
 
     #[test]
     fn what_is_no_anchor_is_refused() {
-        let good = Anchor::to_json(ChainOf::Event(EventId(Uuid::nil())), 1, &[7; 32], DateTime::UNIX_EPOCH);
+        let of = Some(ChainOf::Event(EventId(Uuid::nil())));
+        let anchor = Anchor { of, seq: 1, hash: [7; 32], at: Some(DateTime::UNIX_EPOCH) };
+        let good = anchor.to_json().expect("complete");
         for bad in [
             "",
             "[]",

@@ -388,7 +388,9 @@ fn against(anchor: &Anchor, record: &StoredRecord, event: Option<EventId>, chain
     if chain.seq == anchor.seq && chain.head != anchor.hash {
         return Some(Fault::NotAnchored { seq: chain.seq, taken: anchor.taken() });
     }
-    (chain.seq > anchor.seq && anchor.at.is_some_and(|at| record.at < at)).then(|| Fault::AddedBefore {
+    // An organization's anchor is taken without a lock: what was under way then may be of an earlier instant.
+    let at = anchor.at.filter(|_| event.is_some());
+    (chain.seq > anchor.seq && at.is_some_and(|at| record.at < at)).then(|| Fault::AddedBefore {
         seq: chain.seq,
         at: record.at,
         taken: anchor.taken(),

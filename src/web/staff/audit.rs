@@ -48,6 +48,8 @@ struct AuditPage {
     next: Option<String>,
     length: i64,
     head: String,
+    may_anchor: bool,
+    of_organization: bool,
 }
 
 impl AuditPage {
@@ -157,5 +159,7 @@ async fn list(
         next,
         length,
         head: hex::encode(head),
+        may_anchor: staff.may(Act::TakeAnchor),
+        of_organization: staff.may(Act::SeeOrganizationAudit),
     }))
 }

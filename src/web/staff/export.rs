@@ -18,8 +18,9 @@ use serde::Deserialize;
 use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
-use super::Staff;
+use super::{Staff, audit_verify};
 use crate::db::pages_queue::{QueueFilter, QueueRow, QueueView, Turn};
+use crate::domain::audit::ChainOf;
 use crate::domain::entry::EntryState;
 use crate::domain::ids::EventId;
 use crate::domain::role::Act;
@@ -29,6 +30,7 @@ pub(super) fn router() -> Router<WebState> {
     Router::new()
         .route("/events/{event}/queue.csv", get(queue))
         .route("/events/{event}/audit.csv", get(audit))
+        .route("/audit.csv", get(organization_audit))
 }
 
 /// Rows read at a time: so many are in memory, however long the table is.
@@ -122,7 +124,6 @@ fn waiting(row: &QueueRow, position: Option<i64>, zone: Tz) -> [String; 9] {
     ]
 }
 
-/// The whole chain, the oldest first, with everything that is hashed and the hash: who has it can check it.
 async fn audit(
     State(state): State<WebState>,
     staff: Staff,
@@ -130,14 +131,26 @@ async fn audit(
 ) -> Result<Response, Error> {
     staff.require(Act::ExportAudit)?;
     let event = staff.event(&state, event).await?;
-    let name = format!("{}-audit", event.slug);
+    Ok(chain(&state, event.id.into(), &event.slug))
+}
+
+/// What was done outside events.
+async fn organization_audit(State(state): State<WebState>, staff: Staff) -> Result<Response, Error> {
+    staff.require(Act::SeeOrganizationAudit)?;
+    Ok(chain(&state, staff.member.organization.into(), audit_verify::ORGANIZATION))
+}
+
+/// A whole chain, the oldest first, with everything that is hashed and the hash: who has it can check it.
+fn chain(state: &WebState, of: ChainOf, name: &str) -> Response {
+    let db = state.db.clone();
     let head = lines([audit::file::COLUMNS.map(str::to_owned)]);
-    Ok(file(&name, head, 0, move |after| {
-        let db = state.db.clone();
+    // From below the first number, so that no record is left out.
+    file(&format!("{name}-audit"), head, i64::MIN, move |after| {
+        let db = db.clone();
         async move {
-            let records = db.audit_records(event.id, after, ROWS).await?;
+            let records = db.audit_records(of, after, ROWS).await?;
             let Some(last) = records.last().map(|full| full.record.seq) else { return Ok(None) };
             Ok(Some((lines(records.iter().map(audit::file::cells))?, last)))
         }
-    }))
+    })
 }

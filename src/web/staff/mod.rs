@@ -19,6 +19,7 @@ use crate::domain::role::Act;
 
 pub mod act;
 pub mod audit;
+mod audit_verify;
 pub mod bookings;
 mod calls;
 pub mod diagram;
@@ -70,6 +71,7 @@ pub fn router() -> Router<WebState> {
         .merge(releases::router())
         .merge(bookings::router())
         .merge(audit::router())
+        .merge(audit_verify::router())
         .merge(export::router())
         .merge(messages::router())
 }

@@ -1,0 +1,213 @@
+//! Verifying a chain where it is kept, and taking its head along as an anchor. Looking changes nothing; a chain too
+//! long for a page is left to `fairlist verify`.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use url::form_urlencoded;
+
+use super::super::WebState;
+use super::super::error::Error;
+use super::super::extract::Path;
+use super::super::page::{Layout, Page, Section};
+use super::Staff;
+use super::frame::{EventFrame, Tab};
+use crate::db::audit_chains::ChainCheck;
+use crate::domain::audit::ChainOf;
+use crate::domain::audit::anchor::Anchor;
+use crate::domain::audit::chain::ChainFault;
+use crate::domain::ids::EventId;
+use crate::domain::role::Act;
+use crate::domain::standing::grouped;
+
+pub(super) fn router() -> Router<WebState> {
+    Router::new()
+        .route("/events/{event}/audit/verify", get(verify))
+        .route("/events/{event}/audit/anchor.json", get(anchor))
+        .route("/audit", get(verify_organization))
+        .route("/audit/anchor.json", get(anchor_of_organization))
+}
+
+/// How long a page computes.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What verifying came to, and what can be done with it: the field `verified` of both pages.
+#[derive(Debug)]
+struct Verified {
+    check: ChainCheck,
+    /// The address below which the files are.
+    base: String,
+    /// What the files' names begin with.
+    name: String,
+    /// For owners, where the chain is sound: the link that writes a mail with the anchor in it.
+    mail: Option<String>,
+}
+
+impl Verified {
+    async fn new(
+        state: &WebState,
+        staff: &Staff,
+        of: ChainOf,
+        base: String,
+        name: String,
+    ) -> Result<Self, Error> {
+        let check = state.db.check_chain(of, PATIENCE).await?;
+        let sound = matches!(check, ChainCheck::Sound(_) | ChainCheck::Unfinished(_));
+        let mail = if sound && staff.may(Act::TakeAnchor) {
+            Some(mail(&name, &take_anchor(state, of).await?))
+        } else {
+            None
+        };
+        Ok(Self { check, base, name, mail })
+    }
+
+    /// What to say first, when nothing is wrong.
+    fn sound(&self) -> Option<String> {
+        match &self.check {
+            ChainCheck::Sound(chain) if chain.seq == 1 => {
+                Some("The only record is sound: it has the hash that its content gives.".to_owned())
+            }
+            ChainCheck::Sound(chain) => Some(format!(
+                "All {} records are sound: each has the hash that its content and the record before it give, and \
+                 every note is as it was written.",
+                grouped(chain.seq)
+            )),
+            ChainCheck::Unfinished(records) => Some(format!(
+                "The first {} records are sound. For the others this page has no time: take the audit along, and \
+                 verify the file.",
+                grouped(*records)
+            )),
+            ChainCheck::Fault(_) | ChainCheck::Length { .. } | ChainCheck::Head(_) => None,
+        }
+    }
+
+    /// What is wrong.
+    fn fault(&self) -> Option<String> {
+        match self.check {
+            ChainCheck::Fault(fault) => Some(fault.to_string()),
+            ChainCheck::Length { last, head } if last < head => Some(format!(
+                "The audit ends with record {last}, and its head is record {head}: the end was cut off."
+            )),
+            ChainCheck::Length { last, head } => Some(format!(
+                "The audit goes on to record {last}, and its head is record {head}: something was added past the \
+                 program."
+            )),
+            ChainCheck::Head(last) => Some(format!(
+                "The head is not the hash of record {last}, the last: one of the two was altered."
+            )),
+            ChainCheck::Sound(_) | ChainCheck::Unfinished(_) => None,
+        }
+    }
+
+    /// The first record that is not sound.
+    fn at(&self) -> Option<i64> {
+        match self.check {
+            ChainCheck::Fault(ChainFault::Altered(seq) | ChainFault::Again(seq) | ChainFault::Note(seq)) => {
+                Some(seq)
+            }
+            ChainCheck::Fault(ChainFault::Missing { first, .. }) => Some(first),
+            ChainCheck::Length { last, .. } | ChainCheck::Head(last) => Some(last),
+            ChainCheck::Sound(_) | ChainCheck::Unfinished(_) => None,
+        }
+    }
+
+    /// The head: its number and its hash.
+    fn head(&self) -> Option<(i64, String)> {
+        match &self.check {
+            ChainCheck::Sound(chain) => Some((chain.seq, hex::encode(chain.head))),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "staff/audit_verify.html")]
+struct VerifyPage {
+    layout: Layout,
+    frame: EventFrame,
+    verified: Verified,
+}
+
+async fn verify(
+    State(state): State<WebState>,
+    staff: Staff,
+    Path(event): Path<EventId>,
+) -> Result<Page<VerifyPage>, Error> {
+    staff.require(Act::ExportAudit)?;
+    let event = staff.event(&state, event).await?;
+    let layout = staff.event_layout(&event, "Verify the audit").await?;
+    let frame = EventFrame::new(event, Tab::Audit, staff.now);
+    let (base, name) = (frame.path("/audit"), frame.event.slug.clone());
+    let verified = Verified::new(&state, &staff, frame.event.id.into(), base, name).await?;
+    Ok(Page(VerifyPage { layout, frame, verified }))
+}
+
+#[derive(Template)]
+#[template(path = "staff/organization_audit.html")]
+struct OrganizationPage {
+    layout: Layout,
+    verified: Verified,
+}
+
+async fn verify_organization(
+    State(state): State<WebState>,
+    staff: Staff,
+) -> Result<Page<OrganizationPage>, Error> {
+    staff.require(Act::SeeOrganizationAudit)?;
+    let layout = staff.layout("The organization’s audit", Section::Events).await?;
+    let (base, name) = ("/staff/audit".to_owned(), ORGANIZATION.to_owned());
+    let verified = Verified::new(&state, &staff, staff.member.organization.into(), base, name).await?;
+    Ok(Page(OrganizationPage { layout, verified }))
+}
+
+/// What the names of an organization's files begin with.
+pub(super) const ORGANIZATION: &str = "organization";
+
+async fn take_anchor(state: &WebState, of: ChainOf) -> Result<Anchor, Error> {
+    Ok(match of {
+        ChainOf::Event(event) => state.db.anchor_of_event(event).await?,
+        ChainOf::Organization(organization) => state.db.anchor_of_organization(organization).await?,
+    })
+}
+
+async fn anchor(
+    State(state): State<WebState>,
+    staff: Staff,
+    Path(event): Path<EventId>,
+) -> Result<Response, Error> {
+    staff.require(Act::TakeAnchor)?;
+    let event = staff.event(&state, event).await?;
+    Ok(download(&event.slug, &take_anchor(&state, event.id.into()).await?))
+}
+
+async fn anchor_of_organization(State(state): State<WebState>, staff: Staff) -> Result<Response, Error> {
+    staff.require(Act::TakeAnchor)?;
+    Ok(download(ORGANIZATION, &take_anchor(&state, staff.member.organization.into()).await?))
+}
+
+fn download(name: &str, anchor: &Anchor) -> Response {
+    let named = format!("attachment; filename=\"{name}-anchor.json\"");
+    let headers = [(CONTENT_TYPE, "application/json".to_owned()), (CONTENT_DISPOSITION, named)];
+    (headers, anchor.to_json().unwrap_or_default()).into_response()
+}
+
+/// A mail in the reader's own program: our messages are for customers, and an anchor is safest where we never had it.
+fn mail(name: &str, anchor: &Anchor) -> String {
+    let subject = format!("Anchor of the audit {name}, record {}", anchor.seq);
+    let body = format!(
+        "Keep this mail. With this text saved as {name}-anchor.json, `fairlist verify {name}-audit.csv --anchor \
+         {name}-anchor.json` shows whether the audit is still the one of today.\r\n\r\n{}",
+        anchor.to_json().unwrap_or_default()
+    );
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("subject", &subject)
+        .append_pair("body", &body)
+        .finish();
+    // Mail programs show a plus as a plus.
+    format!("mailto:?{}", query.replace('+', "%20"))
+}
