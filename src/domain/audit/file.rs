@@ -245,6 +245,9 @@ pub struct Sound {
     pub notes_erased: u64,
 }
 
+/// The line on which a row begins, and its record or what is wrong with it.
+type Row = (u64, Result<FullRecord, Fault>);
+
 /// The rows of a file, the first line read.
 struct Rows<R> {
     reader: csv::Reader<R>,
@@ -253,12 +256,6 @@ struct Rows<R> {
     columns: [usize; WIDTH],
     /// How many cells a row has.
     width: usize,
-}
-
-/// What is on a row.
-enum Row {
-    Record(FullRecord),
-    Fault(Fault),
 }
 
 impl<R: Read> Rows<R> {
@@ -277,14 +274,14 @@ impl<R: Read> Rows<R> {
         Ok(Self { reader, row, columns, width: names.len() })
     }
 
-    /// The next row behind record `after`, and its line.
-    fn next(&mut self, after: i64) -> Result<Option<(u64, Row)>, Unreadable> {
+    /// The next row behind record `after`, and its line; what is wrong with it if it is no record.
+    fn next(&mut self, after: i64) -> Result<Option<Row>, Unreadable> {
         if !self.reader.read_byte_record(&mut self.row)? {
             return Ok(None);
         }
         let line = self.row.position().map_or(0, csv::Position::line);
         if self.row.len() != self.width {
-            return Ok(Some((line, Row::Fault(Fault::Width { after, width: self.row.len() }))));
+            return Ok(Some((line, Err(Fault::Width { after, width: self.row.len() }))));
         }
         let mut cells = [const { String::new() }; WIDTH];
         let mut found = Ok(());
@@ -294,10 +291,7 @@ impl<R: Read> Rows<R> {
                 Err(_) => found = found.and(Err(column)),
             }
         }
-        let row = match found.and_then(|()| read(&cells)) {
-            Ok(full) => Row::Record(full),
-            Err(column) => Row::Fault(Fault::Cell { after, column }),
-        };
+        let row = found.and_then(|()| read(&cells)).map_err(|column| Fault::Cell { after, column });
         Ok(Some((line, row)))
     }
 
@@ -325,8 +319,8 @@ pub fn verify(file: impl Read, anchor: Option<&Anchor>) -> Result<Result<Sound, 
     let unsound = |line, fault| Ok(Err(Unsound { line: Some(line), fault }));
     while let Some((line, row)) = rows.next(chain.seq)? {
         let full = match row {
-            Row::Record(full) => full,
-            Row::Fault(fault) => return unsound(line, fault),
+            Ok(full) => full,
+            Err(fault) => return unsound(line, fault),
         };
         match chain.follow_full(&full) {
             Ok(()) => {}
