@@ -431,6 +431,7 @@ CREATE UNIQUE INDEX places_label_key ON places (event_id, label) WHERE label IS 
 CREATE UNIQUE INDEX places_one_per_booking ON places (event_id, booking_id) WHERE booking_id IS NOT NULL;
 CREATE INDEX places_open ON places (event_id, number) WHERE state = 'open';
 CREATE INDEX places_offer ON places (event_id, offer_id) WHERE offer_id IS NOT NULL;
+CREATE INDEX places_leaving ON places (event_id, number) WHERE retire_when_free;
 CREATE INDEX places_id ON places (id);
 ALTER TABLE bookings ADD CONSTRAINT bookings_place_fkey FOREIGN KEY (event_id, place_id) REFERENCES places (event_id, id);
 

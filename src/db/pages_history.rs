@@ -6,7 +6,6 @@ use uuid::Uuid;
 use super::events::word;
 use super::{Db, DbError};
 use crate::domain::audit::Act;
-use crate::domain::entry::{Entry, OrderKey};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
 use crate::domain::offer::OfferState;
 use crate::domain::place::PlaceState;
@@ -102,17 +101,6 @@ macro_rules! select_steps {
             $($argument),*
         )
     };
-}
-
-/// Somebody was passed over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// In which pass.
-    pub pass: i64,
-    /// When.
-    pub at: DateTime<Utc>,
-    /// They wanted more than so many places; none when they had declined those that were open.
-    pub party_above: Option<i32>,
 }
 
 /// A line of the list of offers.
@@ -214,34 +202,6 @@ impl Db {
         // A record without a state stands beside the step that it explains.
         let steps = self.history_of(event, subject, 5).await?;
         Ok(steps.into_iter().find(|step| step.to.is_some()))
-    }
-
-    /// The passes in which a waiting entry was passed over in favour of somebody behind it, the newest first.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn skips_of(&self, entry: &Entry, limit: i64) -> Result<Vec<Skipped>, DbError> {
-        let OrderKey { band, round, rank } = entry.key;
-        let rows = sqlx::query!(
-            "SELECT pass_number, at, party_above FROM skips
-             WHERE event_id = $1 AND (band, round, rank) > ($2, $3, $4) AND at >= $5
-               AND (party_above < $6 OR declined_since <= $7)
-             ORDER BY pass_number DESC LIMIT $8",
-            entry.event.0,
-            band,
-            round,
-            rank,
-            entry.state_since,
-            entry.party,
-            entry.declined_at,
-            limit
-        )
-        .fetch_all(self.pool())
-        .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| Skipped { pass: row.pass_number, at: row.at, party_above: row.party_above })
-            .collect())
     }
 
     /// What somebody of the staff is called.

@@ -161,6 +161,30 @@ impl Db {
         .collect()
     }
 
+    /// Places that are not booked for good: held ones by their deadlines, the nearest first, then open ones, then those
+    /// that leave when free; at most `limit` of each.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn unbooked_places(&self, event: EventId, limit: i64) -> Result<Vec<PlaceLine>, DbError> {
+        select_lines!(
+            "WHERE p.event_id = $1 AND p.id IN (
+                 (SELECT h.id FROM offers l JOIN places h ON h.event_id = l.event_id AND h.offer_id = l.id
+                  WHERE l.event_id = $1 AND l.state IN ('pending', 'accepting') ORDER BY l.expires_at, h.number LIMIT $2)
+                 UNION ALL (SELECT id FROM places WHERE event_id = $1 AND state = 'open' ORDER BY number LIMIT $2)
+                 UNION ALL (SELECT id FROM places WHERE event_id = $1 AND retire_when_free AND state = 'booked'
+                            ORDER BY number LIMIT $2))
+             ORDER BY CASE p.state WHEN 'held' THEN 0 WHEN 'open' THEN 1 ELSE 2 END, o.expires_at, p.number",
+            event.0,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?
+        .into_iter()
+        .map(PlaceLine::try_from)
+        .collect()
+    }
+
     /// One place and what has it.
     ///
     /// # Errors

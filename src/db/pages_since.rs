@@ -37,6 +37,14 @@ pub struct Look {
     pub skip: Option<SkipReason>,
 }
 
+impl Look {
+    /// Whether somebody behind the entry was offered something.
+    #[must_use]
+    pub fn went_past(&self) -> bool {
+        self.ahead < self.offered
+    }
+}
+
 /// What happened since an entry joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Since {

@@ -139,6 +139,14 @@ pub struct HinderedCounts {
     pub until_passed: i64,
 }
 
+impl HinderedCounts {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> i64 {
+        self.paused + self.set_aside + self.contact_problem + self.until_passed
+    }
+}
+
 /// Counting the hindered stops here.
 pub const HINDERED_COUNTED: i64 = 10_000;
 

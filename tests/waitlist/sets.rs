@@ -142,3 +142,35 @@ async fn a_pass_over_a_long_list_that_does_not_fit_is_as_short_as_over_a_short_o
         assert!(skips <= 1 && passes <= 1, "{fit:?}: {short:?}");
     }
 }
+
+/// Why: the page of a release of so many places, of an entry behind so many offers, and of the event.
+async fn explained(count: usize) -> usize {
+    let stage = Counted::with(Policy { fit: Fit::Fill, silence_limit: 100, ..two_hours() }).await;
+    let (world, event) = (&stage.world, stage.world.event);
+    stage.join(count, 1).await;
+    let family = world.waiting("Family", 100).await;
+    world.add_places(count).await;
+    for _ in 0..count.min(30) {
+        world.later(Duration::hours(2));
+        world.pass().await;
+    }
+    let db = stage.through.db();
+    stage.statements();
+    let release = db.releases(event, None, 10_000).await.unwrap().pop().unwrap();
+    assert_eq!(release.places.len(), count);
+    let steps = db.place_steps(event, &release.places, Some(release.at), 100).await.unwrap();
+    assert!(steps.len() > count, "each was added and then offered");
+    let pass = db.first_pass_since(event, release.at).await.unwrap().unwrap();
+    assert_eq!(db.offers_of_pass(event, pass.number, 10_000).await.unwrap().len(), count);
+    db.passed_over_by(event, pass.number, 10).await.unwrap();
+    let trail = db.trail_of(&family).await.unwrap();
+    let since = db.since_joined(&family, &trail, 10_000).await.unwrap();
+    assert_eq!(since.looks.len(), count.min(30));
+    assert_eq!(db.unbooked_places(event, 10_000).await.unwrap().len(), count);
+    stage.statements()
+}
+
+#[tokio::test]
+async fn explaining_is_as_many_statements_for_many_as_for_few() {
+    assert_eq!(explained(3).await, explained(90).await);
+}

@@ -6,7 +6,7 @@ use fairlist::domain::role::Role;
 
 use crate::harness::desk::{Desk, does_not_say, says};
 use crate::harness::visitor::{Answer, Visitor};
-use crate::harness::world::two_hours;
+use crate::harness::world::{reason, two_hours};
 
 /// The page of the newest release.
 async fn newest_release(desk: &Desk, staff: &mut Visitor) -> Answer {
@@ -31,7 +31,7 @@ async fn a_place_that_came_back_is_followed_until_it_is_booked() {
     let bella = world.person("Bella").await;
     world.cancel_booking_of(bella).await;
     let page = newest_release(&desk, &mut nora).await;
-    says(&page, "Bella had booked, and that was cancelled: the customer asked");
+    says(&page, "the booking of Bella was cancelled: the customer asked");
     says(&page, "It is open, since 1 Mar 2027, 10:10. Otto is next and is being offered 1 place.");
     says(&page, "Nobody has looked at the line since.");
 
@@ -39,7 +39,7 @@ async fn a_place_that_came_back_is_followed_until_it_is_booked() {
     world.settle().await;
     let page = newest_release(&desk, &mut nora).await;
     says(&page, "It is kept for Otto until");
-    says(&page, "The line was looked at after 3 min: 1 offer was made (rule, version 1).");
+    says(&page, "The next look at the line came after 3 min: 1 offer was made (rule, version 1).");
     assert_eq!(page.texts("ol.prose-list li").len(), 1);
     says(&page, "Otto, 1 place, first in order of arrival");
 
@@ -161,6 +161,135 @@ async fn several_places_that_came_back_together_are_told_of_one_by_one() {
     let page = newest_release(&desk, &mut nora).await;
     says(&page, "23 places came back");
     says(&page, "Of the first 20: 2 booked, 1 kept for an answer, 17 open.");
-    says(&page, "Booked by Bella, without an offer");
+    says(&page, "booked by Bella, without an offer");
     says(&page, "3 more came back with these");
+}
+
+/// Somebody of the staff pauses the first in line: the next is offered the place by the same look, and the page of the
+/// first says when and why it went past. (SandeepVashishtha/Eventra#11892, #13345)
+#[tokio::test]
+async fn whoever_was_passed_over_has_a_page_that_says_when_and_why() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let world = &desk.world;
+    let entries = world.all_waiting(&["Otto", "Nina", "Walter"]).await;
+    let page_of = |n: usize| desk.path(&format!("/entries/{}", entries[n].id));
+    let mut agnes = desk.at_work("Agnes", Role::Agent).await;
+    says(&agnes.get(&page_of(0)).await, "Since it joined, the rule has offered nobody a place.");
+    world.later(Duration::minutes(1));
+    agnes.get(&format!("{}/pause", page_of(0))).await;
+    agnes.post(&format!("{}/pause", page_of(0)), &[("reason", "unreachable")]).await;
+    world.later(Duration::minutes(1));
+    world.add_places(1).await;
+    world.settle().await;
+
+    let page = agnes.get(&page_of(0)).await;
+    says(&page, "Since it joined, the rule made 1 offer; it was passed over while something hindered it.");
+    says(&page, "passed over: paused by staff · 1 offer, first in order of arrival (rule, version 1)");
+    let page = agnes.get(&page_of(2)).await;
+    says(&page, "Since it joined, the rule made 1 offer: all to entries ahead of it.");
+    says(
+        &page,
+        "Nobody who can be offered a place is ahead of it now; 1 person is ahead and passed over: 1 paused.",
+    );
+    says(&agnes.get(&page_of(1)).await, "it was offered a place itself");
+
+    // Staff offer past the rule: that is told apart from what the rule does.
+    world.later(Duration::minutes(1));
+    world.add_places(1).await;
+    let favourite = world.waiting("Favourite", 1).await.id;
+    let by_hand = world.waitlist.offer_to(world.event, favourite, None, world.actor(), &reason()).await;
+    by_hand.expect("offered");
+    world.settle().await;
+    says(&agnes.get(&page_of(2)).await, "By hand, staff made 1 offer to others: 1 the customer asked.");
+}
+
+/// However many looks there were, the last twenty are listed and all are counted.
+#[tokio::test]
+async fn a_long_history_is_counted_and_its_end_is_listed() {
+    let desk = Desk::with(two_hours(), 1).await;
+    let world = &desk.world;
+    for n in 0..25 {
+        world.waiting(&format!("Guest{n}"), 1).await;
+    }
+    let last = world.waiting("Zoe", 1).await;
+    for _ in 0..25 {
+        world.settle().await;
+        world.later(Duration::hours(2));
+    }
+    let mut nora = desk.at_work("Nora", Role::Viewer).await;
+    let page = nora.get(&desk.path(&format!("/entries/{}", last.id))).await;
+    says(&page, "Since it joined, the rule made 25 offers.");
+    says(&page, "The last 20 of 25 looks at the line that made offers");
+    assert_eq!(page.texts("section[aria-labelledby=since] .lines li").len(), 20);
+    world.settle().await;
+}
+
+/// The organizer sees at once why nothing goes out. (pretix/pretix#1899)
+#[tokio::test]
+async fn the_page_of_an_event_says_why_nothing_is_offered_and_what_has_each_place() {
+    let desk = Desk::with(two_hours(), 2).await;
+    let world = &desk.world;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    says(&mary.get(&desk.path("")).await, "2 places are open. Nobody in the line could take what is open.");
+    world.booked("Bella", 1).await;
+    let otto = world.waiting("Otto", 1).await;
+    world.settle().await;
+    let page = mary.get(&desk.path("")).await;
+    says(&page, "No place is open: 1 place is kept for answers, and the others are booked.");
+    says(&page, "Place 2: kept for Otto until Mon 1 Mar 2027, 12:00");
+    let offer = world.live_offer(otto.id).await;
+    world.accept(offer.id, offer.person).await;
+    says(
+        &mary.get(&desk.path("")).await,
+        "Every place is booked: one has to come back before it can be offered.",
+    );
+
+    world.waitlist.retire_count(world.event, 1, world.actor(), &reason()).await.expect("lower");
+    let page = mary.get(&desk.path("")).await;
+    says(&page, "Every place is booked, and 1 too many: one has to come back before it can be offered.");
+    says(&page, "Place 2: booked by Otto; leaves the event when it becomes free");
+    world.waiting("Nina", 1).await;
+    let list = fairlist::domain::event::ListState::Closed;
+    let closed = world.waitlist.set_list(world.event, list, world.actor(), &reason()).await;
+    closed.expect("closed");
+    world.later(Duration::minutes(1));
+    world.cancel_booking_of(world.person("Bella").await).await;
+    world.settle().await;
+    let page = mary.get(&desk.path("")).await;
+    says(&page, "Nothing is offered: the list is closed.");
+    says(&page, "Place 1: open since 1 Mar 2027, 10:01");
+    let bookings = mary.get(&desk.path("/bookings?state=cancelled")).await;
+    let became = bookings.attribute("tbody td[data-label=State] a", "href").expect("what became of it");
+    says(
+        &mary.get(&became).await,
+        "It is open, since 1 Mar 2027, 10:01. Nothing is offered: the list is closed.",
+    );
+}
+
+/// Where everybody is called, the page names it a race, and who was not called has the reason on their page.
+#[tokio::test]
+async fn a_place_that_everybody_was_called_for_says_so() {
+    let rule = Policy { mode: fairlist::domain::policy::Mode::NotifyAll, ..two_hours() };
+    let desk = Desk::with(rule, 0).await;
+    let world = &desk.world;
+    let family = world.waiting("Family", 2).await;
+    let solos = world.all_waiting(&["Otto", "Nina"]).await;
+    world.settle().await;
+    world.later(Duration::minutes(1));
+    world.add_places(1).await;
+    world.settle().await;
+    let mut nora = desk.at_work("Nora", Role::Viewer).await;
+    let page = newest_release(&desk, &mut nora).await;
+    says(&page, "Called at once, and the first to accept has it:");
+    assert_eq!(page.texts("ol.prose-list li").len(), 2);
+    let page = nora.get(&desk.path(&format!("/entries/{}", family.id))).await;
+    says(
+        &page,
+        "passed over: it wants 2 places, and 1 was open · 2 people called, everybody who could take it was called",
+    );
+    world.later(Duration::minutes(1));
+    let offer = world.live_offer(solos[1].id).await;
+    world.accept(offer.id, offer.person).await;
+    says(&newest_release(&desk, &mut nora).await, "It was booked by Nina, without an offer.");
+    world.settle().await;
 }

@@ -147,27 +147,6 @@ impl Db {
             })
             .collect())
     }
-
-    /// How often places went to somebody behind this entry because its party did not fit, and when last.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn passed_over(
-        &self,
-        event: EventId,
-        entry: EntryId,
-    ) -> Result<Option<DateTime<Utc>>, DbError> {
-        Ok(sqlx::query_scalar!(
-            r#"SELECT max(s.at) FROM skips s JOIN entries e ON e.event_id = s.event_id AND e.id = $2
-               WHERE s.event_id = $1 AND s.reason = 'does_not_fit' AND e.party > s.party_above
-                 AND (e.band, e.round, e.rank) < (s.band, s.round, s.rank)
-                 AND s.at >= coalesce(e.confirmed_at, e.joined_at)"#,
-            event.0,
-            entry.0
-        )
-        .fetch_one(self.pool())
-        .await?)
-    }
 }
 
 /// One line of an entry's story, without names: as the audit has it.

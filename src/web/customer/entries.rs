@@ -12,13 +12,14 @@ use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Layout, Page, Tone};
 use super::events::EntryCard;
+use super::since::{SINCE_SHOWN, SinceJoined};
 use super::words::{story, why_waiting};
 use super::{Customer, not_yours};
 use crate::db::pages_customer::events::EventSheet;
 use crate::domain::audit::Actor;
 use crate::domain::entry::{Entry, EntryState, PausedBy};
 use crate::domain::ids::EntryId;
-use crate::domain::policy::{After, Fit};
+use crate::domain::policy::{After, Fit, PositionShown};
 use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::when::{self, When};
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
@@ -47,6 +48,7 @@ struct EntryPage {
     entry: Entry,
     email: String,
     why: Vec<String>,
+    since: Option<SinceJoined>,
     story: Vec<StoryItem>,
     window: Option<String>,
     joined: When,
@@ -98,14 +100,21 @@ async fn show(
     let sheet = state.db.event_sheet_of(entry.event, now).await?;
     let person = state.db.person(entry.person).await?;
     let zone = sheet.event.zone;
-    let passed_over = match (entry.state, sheet.fit) {
-        (EntryState::Waiting, Fit::Fill) => state.db.passed_over(entry.event, id).await?,
-        _ => None,
-    };
     let why = if entry.state == EntryState::Waiting {
-        why_waiting(&entry, mine.position.unwrap_or(1), &sheet, passed_over, now)
+        why_waiting(&entry, mine.position.unwrap_or(1), &sheet, now)
     } else {
         Vec::new()
+    };
+    let since = if entry.state == EntryState::Waiting {
+        let trail = state.db.trail_of(&entry).await?;
+        let looks = state.db.since_joined(&entry, &trail, SINCE_SHOWN).await?;
+        let hindered = match sheet.position_shown {
+            PositionShown::Exact => state.db.hindered_counts(entry.event, Some(entry.key)).await?.total(),
+            PositionShown::Band | PositionShown::None => 0,
+        };
+        Some(SinceJoined::new(&entry, &looks, &trail, hindered, zone, now))
+    } else {
+        None
     };
     let story = state
         .db
@@ -123,6 +132,7 @@ async fn show(
         card: EntryCard::new(&mine, now),
         email: person.email,
         why,
+        since,
         story,
         window: sheet.window.and_then(when::span),
         joined: When::new(entry.joined_at, zone, now),

@@ -29,6 +29,7 @@ pub mod link;
 pub mod me;
 pub mod offers;
 pub mod sign_in;
+mod since;
 mod unsubscribe;
 mod words;
 

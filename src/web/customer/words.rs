@@ -96,7 +96,6 @@ pub(super) fn why_waiting(
     entry: &Entry,
     position: i64,
     sheet: &EventSheet,
-    passed_over: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
 ) -> Vec<String> {
     let mut why = Vec::new();
@@ -158,15 +157,6 @@ pub(super) fn why_waiting(
             );
         }
         Line::Open | Line::Frozen(_) | Line::Full => why.extend(why_no_place(entry, position, sheet, door.free, now)),
-    }
-    if let Some(last) = passed_over
-        && sheet.fit == Fit::Fill
-    {
-        why.push(format!(
-            "You need {} together. Places for fewer went to people after you, as the rule says; the last time {}.",
-            places_in_words(entry.party.into()),
-            When::new(last, sheet.event.zone, now).absolute
-        ));
     }
     why
 }

@@ -23,7 +23,7 @@ use crate::db::pages_places::BookingLine;
 use crate::domain::booking::{BookingSource, BookingState};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::event::Event;
-use crate::domain::ids::{BookingId, EventId};
+use crate::domain::ids::{BookingId, EventId, ReleaseId};
 use crate::domain::place::PlaceCounts;
 use crate::domain::role::Act;
 use crate::domain::when::{self, When};
@@ -55,6 +55,7 @@ struct BookingsPage {
     total: i64,
     q: String,
     rows: Vec<BookingLine>,
+    releases: Vec<(BookingId, ReleaseId)>,
     next: Option<String>,
     view: String,
     may_book: bool,
@@ -78,6 +79,12 @@ impl BookingsPage {
 
     fn cancelled(&self, row: &BookingLine) -> Option<When> {
         row.cancelled_at.map(|at| self.frame.when(at))
+    }
+
+    /// The page of what became of its place.
+    fn came_back(&self, row: &BookingLine) -> Option<String> {
+        let release = self.releases.iter().find(|(booking, _)| *booking == row.id)?.1;
+        Some(self.frame.path(format!("/releases/{release}")))
     }
 
     fn through(row: &BookingLine) -> &'static str {
@@ -115,6 +122,9 @@ async fn list(
     let mut rows = state.db.booking_lines(event.id, shown, &q, before(&query.before), limit).await?;
     let more = rows.len() > ROWS;
     rows.truncate(ROWS);
+    let cancelled: Vec<BookingId> =
+        rows.iter().filter(|row| row.cancelled_at.is_some()).map(|row| row.id).collect();
+    let releases = state.db.releases_of_bookings(event.id, &cancelled).await?;
     let frame = EventFrame::new(event, Tab::Bookings, staff.now);
     let view = {
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -144,6 +154,7 @@ async fn list(
         filters,
         frame,
         q,
+        releases,
         rows,
         next,
         view,

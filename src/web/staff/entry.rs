@@ -15,8 +15,9 @@ use super::frame::{EventFrame, Tab, people, places};
 use super::history::{Happened, MessageState, messages_to, timeline};
 use super::next::Line;
 use super::offer_acts::OfferAct;
+use super::since::{SINCE_SHOWN, SinceJoined};
 use super::words;
-use crate::db::pages_history::Skipped;
+use crate::db::pages_staff::HinderedCounts;
 use crate::db::persons::Person;
 use crate::domain::entry::{Entry, EntryState, Hindrance};
 use crate::domain::ids::{EntryId, EventId};
@@ -31,7 +32,6 @@ pub(super) fn router() -> Router<WebState> {
 
 /// As much of a history as the page shows.
 const HISTORY: i64 = 200;
-const SKIPS: i64 = 20;
 
 #[derive(Template)]
 #[template(path = "staff/entry.html")]
@@ -45,7 +45,7 @@ struct EntryPage {
     offers: Vec<Offer>,
     /// The group by which it goes before others.
     group: Option<String>,
-    skips: Vec<Skipped>,
+    since: SinceJoined,
     happened: Vec<Happened>,
     messages: Vec<MessageState>,
     acts: Vec<EntryAct>,
@@ -95,18 +95,6 @@ impl EntryPage {
 
     fn deadline(&self, offer: &Offer) -> When {
         self.frame.when(offer.expires_at)
-    }
-
-    fn skipped(&self, skip: &Skipped) -> String {
-        match skip.party_above {
-            Some(1) => format!("wants {}, and 1 was open", places(self.entry.party)),
-            Some(above) => format!("wants {}, and {above} were open", places(self.entry.party)),
-            None => "had declined the places that were open".to_owned(),
-        }
-    }
-
-    fn skipped_at(&self, skip: &Skipped) -> When {
-        self.frame.when(skip.at)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
@@ -173,7 +161,7 @@ async fn show(
     let person = state.db.person(entry.person).await?;
     let offers = state.db.offers_of_entry(event.id, entry.id).await?;
     let steps = state.db.history_of_entry(event.id, entry.id, HISTORY).await?;
-    let (mut position, mut why, mut skips) = (None, None, vec![]);
+    let (mut position, mut why, mut hindered) = (None, None, HinderedCounts::default());
     let policy = state.db.policy(event.id).await?;
     let has_groups = policy.ordering == Ordering::Priority;
     let group = policy.band(entry.key.band).filter(|_| has_groups).map(|band| band.name.clone());
@@ -182,9 +170,12 @@ async fn show(
         let ahead = state.db.position(event.id, entry.key).await?;
         position = Some(ahead);
         why = Some(why_waiting(&entry, ahead, &line));
-        skips = state.db.skips_of(&entry, SKIPS).await?;
+        hindered = state.db.hindered_counts(event.id, Some(entry.key)).await?;
     }
+    let trail = state.db.trail_of(&entry).await?;
+    let looks = state.db.since_joined(&entry, &trail, SINCE_SHOWN).await?;
     let frame = EventFrame::new(event, Tab::Queue, staff.now);
+    let since = SinceJoined::new(&frame, &entry, &looks, &trail, position.map(|place| (place - 1, hindered)));
     let messages = messages_to(&state, &staff, &frame, entry.person).await?;
     let unreachable = entry.contact_problem && !entry.offer_anyway;
     let acts = EntryAct::ALL
@@ -210,7 +201,7 @@ async fn show(
         why,
         offers,
         group,
-        skips,
+        since,
         messages,
         acts,
         offer_acts,

@@ -10,17 +10,19 @@ use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Bar, Layout, Page};
 use super::Staff;
-use super::frame::{EventFrame, Tab, people, places};
+use super::frame::{EventFrame, Tab, are, isolated, people, places};
 use super::next::{Halt, Line, NextInLine};
 use super::words;
+use crate::db::pages_places::PlaceLine;
 use crate::db::pages_staff::{HinderedCounts, LiveOffer};
 use crate::domain::allocation::PassOutcome;
 use crate::domain::entry::EntryState;
 use crate::domain::event::EventState;
 use crate::domain::ids::EventId;
-use crate::domain::place::PlaceCounts;
+use crate::domain::place::{PlaceCounts, PlaceState};
 use crate::domain::policy::{Ordering, Policy};
 use crate::domain::role::Act;
+use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
 pub(super) fn router() -> Router<WebState> {
@@ -46,6 +48,7 @@ struct EventPage {
     last_pass: Option<LastPass>,
     trouble: Vec<String>,
     offers: Vec<LiveOffer>,
+    unbooked: Vec<PlaceLine>,
     may_offer: bool,
     may_release: bool,
     may_edit: bool,
@@ -155,6 +158,48 @@ impl EventPage {
         self.offered - i64::try_from(self.offers.len()).unwrap_or(0)
     }
 
+    /// Why nothing (more) is offered at this moment.
+    fn why_nothing(&self) -> String {
+        if let Some(halt) = self.line.halt {
+            return halt.sentence().to_owned();
+        }
+        let PlaceCounts { open, held, retire_when_free: over, .. } = self.counts;
+        match (open, held, over) {
+            (0, 0, _) if self.counts.capacity() == 0 => "The event has no places.".to_owned(),
+            (0, 0, 0) => "Every place is booked: one has to come back before it can be offered.".to_owned(),
+            (0, 0, over) => format!(
+                "Every place is booked, and {} too many: one has to come back before it can be offered.",
+                grouped(over)
+            ),
+            (0, held, _) => format!(
+                "No place is open: {} {} kept for answers, and the others are booked.",
+                places(held),
+                are(held)
+            ),
+            (open, _, _) => format!("{} {} open. {}", places(open), are(open), self.line.sentence()),
+        }
+    }
+
+    /// What has a place, and until when.
+    fn what_has(&self, place: &PlaceLine) -> String {
+        let who = place.name.as_deref().map_or_else(|| "somebody".to_owned(), isolated);
+        match (place.state, place.hold) {
+            (PlaceState::Held, Some((_, until))) => {
+                format!("kept for {who} until {}", self.frame.said(until))
+            }
+            (PlaceState::Held, None) => format!("kept for {who}"),
+            (PlaceState::Open, _) => format!("open since {}", self.frame.when(place.since).short),
+            (PlaceState::Booked, _) => format!("booked by {who}; leaves the event when it becomes free"),
+            (PlaceState::Retired, _) => "no longer part of the event".to_owned(),
+        }
+    }
+
+    /// Places that are not booked, and not listed.
+    fn more_unbooked(&self) -> i64 {
+        let shown = self.unbooked.iter().filter(|place| place.state != PlaceState::Booked).count();
+        self.counts.open + self.counts.held - i64::try_from(shown).unwrap_or(0)
+    }
+
     fn missing(&self, next: &NextInLine) -> String {
         let missing = i64::try_from(next.missing).unwrap_or(i64::MAX);
         if self.line.open == 0 {
@@ -172,7 +217,7 @@ impl EventPage {
 }
 
 /// "2 paused, 1 with a contact problem".
-fn hindered_in_words(counts: HinderedCounts) -> String {
+pub(super) fn hindered_in_words(counts: HinderedCounts) -> String {
     let mut parts = Vec::new();
     for (count, words) in [
         (counts.paused, "paused"),
@@ -206,6 +251,7 @@ async fn show(
         _ => HinderedCounts::default(),
     };
     let offers = state.db.live_offers(id, OFFERS_SHOWN).await?;
+    let unbooked = state.db.unbooked_places(id, OFFERS_SHOWN).await?;
     let wanted = state.db.pass_wanted(id).await?;
     let last = state.db.last_pass(id).await?;
     let frame = EventFrame::new(event, Tab::Overview, staff.now);
@@ -236,5 +282,6 @@ async fn show(
         last_pass,
         trouble,
         offers,
+        unbooked,
     }))
 }

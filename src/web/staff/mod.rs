@@ -46,6 +46,7 @@ pub mod release;
 pub mod releases;
 pub mod settings;
 pub mod sign_in;
+pub mod since;
 pub mod words;
 
 /// Everything under `/staff`.

@@ -93,7 +93,7 @@ impl PlacePage {
     }
 
     fn by(step: &PlaceStep) -> String {
-        words::doer(&step.step.by)
+        words::by(&step.step.by)
     }
 
     fn reason(step: &PlaceStep) -> &'static str {

@@ -73,11 +73,14 @@ fn named(release: &Release) -> String {
 fn why(release: &Release) -> String {
     let whose = release.whose.as_deref().map_or_else(|| "somebody".to_owned(), isolated);
     let reason = release.reason.map_or("", Reason::label);
-    match &release.source {
-        Source::Offer(_) => format!("the offer to {whose} ended: {reason}"),
-        Source::Booking { .. } => format!("{whose} had booked, and that was cancelled: {reason}"),
-        Source::Added => format!("added: {reason}"),
-        Source::Other => reason.to_owned(),
+    match (&release.source, release.reason) {
+        (Source::Offer(_), Some(Reason::Declined)) => format!("{whose} declined the offer"),
+        (Source::Offer(_), Some(Reason::Left)) => format!("{whose} left the list"),
+        (Source::Offer(_), _) => format!("the offer to {whose} ended: {reason}"),
+        (Source::Booking { .. }, Some(Reason::Cancelled)) => format!("{whose} cancelled the booking"),
+        (Source::Booking { .. }, _) => format!("the booking of {whose} was cancelled: {reason}"),
+        (Source::Added, _) => format!("added: {reason}"),
+        (Source::Other, _) => reason.to_owned(),
     }
 }
 
@@ -244,7 +247,7 @@ impl TurnStory {
         let reason = began.step.reason.map_or("", Reason::label);
         let by = match (&began.step.by, &began.offer) {
             (Doer::System, Some(offer)) => format!("by the rule (version {}), {reason}", offer.version),
-            (by, _) => format!("by hand, {}: {reason}", words::doer(by)),
+            (by, _) => format!("by {}, by hand: {reason}", words::by(by)),
         };
         let (chip, ends) = match ended {
             None => ("pending", began.offer.as_ref().map(|offer| ("until", frame.when(offer.expires_at)))),
@@ -347,7 +350,7 @@ impl ReleasePage {
             );
         }
         let lag = after(pass.at - self.release.at);
-        format!("The line was looked at {lag}: {sentence} (rule, version {version}).")
+        format!("The next look at the line came {lag}: {sentence} (rule, version {version}).")
     }
 
     fn passed_over(set: &PassedOver) -> String {

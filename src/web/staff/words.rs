@@ -21,6 +21,17 @@ pub fn doer(by: &Doer) -> String {
     }
 }
 
+/// Who did it, in the middle of a sentence.
+#[must_use]
+pub fn by(by: &Doer) -> String {
+    match by {
+        Doer::System => "the rule".to_owned(),
+        Doer::Customer => "the customer".to_owned(),
+        Doer::Staff(name) => isolated(name),
+        Doer::Operator => "the command line".to_owned(),
+    }
+}
+
 /// What happened, as the title of a step.
 #[must_use]
 pub fn title(act: Act) -> &'static str {
@@ -82,6 +93,19 @@ pub fn hindrance(hindrance: Hindrance) -> &'static str {
         }
         Hindrance::SetAside => "Set aside when an offer was taken back: passed over until staff decide.",
         Hindrance::UntilPassed => "The date until which they wanted to wait has passed.",
+    }
+}
+
+/// What hindered an offer, in the middle of a sentence.
+#[must_use]
+pub fn hindered(hindrance: Hindrance) -> &'static str {
+    match hindrance {
+        Hindrance::Paused(PausedBy::Person) => "paused by the customer",
+        Hindrance::Paused(PausedBy::Staff) => "paused by staff",
+        Hindrance::Paused(PausedBy::Silent) => "paused after too many offers without an answer",
+        Hindrance::ContactProblem => "no contact worked",
+        Hindrance::SetAside => "set aside after an offer was taken back",
+        Hindrance::UntilPassed => "the date they wanted to wait until had passed",
     }
 }
 

@@ -43,8 +43,10 @@ async fn nobody_jumps_under_strict_and_under_fill_it_is_on_record() {
     world.rule(|policy| policy.fit = Fit::Fill).await;
     world.settle().await;
     assert!(world.offer(ben.id).await.is_some());
-    let skips = world.waitlist.db().skips_of(&world.entry(ann.id).await, 10).await.expect("skips");
-    assert_eq!(skips.len(), 1, "Ann's page says that she was passed over");
+    let (db, ann) = (world.waitlist.db(), world.entry(ann.id).await);
+    let trail = db.trail_of(&ann).await.expect("her records");
+    let since = db.since_joined(&ann, &trail, 10).await.expect("looks");
+    assert_eq!(since.skips, 1, "Ann's page says that she was passed over");
 }
 
 /// pretix/pretix#974, alf.io#425, microsoftarchive/cqrs-journey#55: a party got a part of what it needs, or lost its

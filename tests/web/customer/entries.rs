@@ -100,7 +100,70 @@ async fn a_larger_party_is_told_why_others_came_first() {
     booth.world.settle().await;
     let mut visitor = booth.signed_in("fam@example.org").await;
     let page = visitor.get(&format!("/me/entries/{}", family.id)).await;
+    page.says("Since you joined, 1 offer was made. Some passed you over:");
     page.says("You need 3 places together. Places for fewer went to people after you, as the rule says");
+    page.says("1 offer, not to you: you need 3 places together, and no more than 1 was left");
+    assert!(!page.body.contains("Solo"), "nobody else is named");
+}
+
+/// Whoever waits reads why: how many were asked before them, and that nobody went past; while they paused, that too. No
+/// other person's name, address or reason is on the page. (pretix/pretix#2119: the newest got it, and nobody could see why)
+#[tokio::test]
+async fn whether_somebody_went_past_me_is_on_my_page_and_nobody_is_named() {
+    let booth = Booth::with(Policy { silence_limit: 5, ..two_hours() }, 0).await;
+    let world = &booth.world;
+    let others = ["Otto", "Nina", "Walter"];
+    world.all_waiting(&others[..2]).await;
+    let ann = world.waiting("Ann", 1).await;
+    world.waiting(others[2], 1).await;
+    world.settle().await;
+    let address = format!("/me/entries/{}", ann.id);
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    let page = visitor.get(&address).await;
+    page.says("No. Since you joined nobody has been offered a place by the rule of this list.");
+
+    booth.later(Duration::minutes(1));
+    world.add_places(2).await;
+    world.settle().await;
+    let page = visitor.get(&address).await;
+    page.says("No. Since you joined, 2 offers were made, and all of them went to people ahead of you.");
+    page.says("10:01: 2 offers, to people ahead of you");
+
+    booth.later(Duration::minutes(1));
+    visitor.submit(&format!("{address}/pause"), &[]).await;
+    booth.later(Duration::minutes(1));
+    world.add_places(1).await;
+    world.settle().await;
+    let page = visitor.get(&address).await;
+    page.says("Since you joined, 3 offers were made. Some passed you over:");
+    page.says("Offers went to people after you while your request was paused by you; the last time Mon 1 Mar 2027, 10:03");
+    for other in others {
+        assert!(!page.body.contains(other), "{other} is named");
+        assert!(!page.body.to_lowercase().contains(&other.to_lowercase()), "{other}'s address");
+    }
+    for code in ["first_in_order", "does_not_fit", "policy_version", "pass_number", "rule, version"] {
+        assert!(!page.body.contains(code), "{code} is no word of a customer's");
+    }
+}
+
+/// An offer that was declined: the same places go to others, and the page says so.
+#[tokio::test]
+async fn places_that_i_passed_on_are_told_apart() {
+    let rule = Policy { after_decline: fairlist::domain::policy::After::Keep, ..two_hours() };
+    let booth = Booth::with(rule, 1).await;
+    let world = &booth.world;
+    let ann = world.waiting("Ann", 1).await;
+    world.settle().await;
+    booth.later(Duration::minutes(1));
+    let offer = world.live_offer(ann.id).await;
+    world.decline(offer.id, offer.person).await;
+    world.settle().await;
+    booth.later(Duration::minutes(1));
+    world.waiting("Solo", 1).await;
+    world.settle().await;
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    let page = visitor.get(&format!("/me/entries/{}", ann.id)).await;
+    page.says("1 offer, one of them to you");
     assert!(!page.body.contains("Solo"), "nobody else is named");
 }
 
