@@ -393,8 +393,7 @@ async fn i17_a_gap_in_the_audit_and_an_altered_record_are_found() {
             (
                 EVENT,
                 "the note of audit record 5 of",
-                "INSERT INTO audit_notes (event_id, seq, salt, note)
-                 SELECT event_id, seq, 'salt', 'never said' FROM audit WHERE seq = 5",
+                "UPDATE audit_notes SET note = 'never said' WHERE seq = 5",
             ),
             (
                 ORGANIZATION,
