@@ -20,6 +20,8 @@ pub enum BandOutcome {
     NoBands,
     /// The rule has no such group.
     UnknownBand,
+    /// The list is still being put into the order of another rule: again in a moment.
+    Reordering,
     /// The entry is over: this is its state.
     Over(EntryState),
 }
@@ -47,6 +49,9 @@ impl Waitlist {
             let named = policy.band(band).cloned();
             if named.is_none() && band != 0 {
                 return Ok(BandOutcome::UnknownBand);
+            }
+            if event.event().reordering {
+                return Ok(BandOutcome::Reordering);
             }
             let before = event.entry(entry).await?;
             if !before.state.is_live() {

@@ -40,6 +40,8 @@ pub enum DrawOutcome {
     },
     /// The rule is no lottery.
     NoLottery,
+    /// The list is still being put into the order of another rule: again in a moment.
+    Reordering,
     /// Nobody eligible waits.
     NobodyWaits,
 }
@@ -74,6 +76,9 @@ impl Waitlist {
             event.nothing_to_write();
             if policy.ordering != Ordering::Lottery {
                 return Ok(DrawOutcome::NoLottery);
+            }
+            if event.event().reordering {
+                return Ok(DrawOutcome::Reordering);
             }
             let number = event.last_draw().await?.map_or(1, |draw| draw.number + 1);
             let held = hold(event, &self.secret, &policy, number, Cause::Staff, actor, reason).await?;

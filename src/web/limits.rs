@@ -42,6 +42,8 @@ pub enum Limit {
     CodeTry,
     /// Accepting, by offer.
     Accept,
+    /// Taking a draw along, by address: the pool of a long list is a large file.
+    DrawFile,
 }
 
 impl Limit {
@@ -55,6 +57,7 @@ impl Limit {
             Self::CodeAddress => (Duration::hours(1), limits.joins.saturating_mul(6)),
             Self::CodeTry => (Duration::minutes(10), 15),
             Self::Accept => (Duration::minutes(1), 10),
+            Self::DrawFile => (Duration::minutes(1), 20),
         }
     }
 }

@@ -357,3 +357,28 @@ async fn a_draw_taken_along_is_drawn_again_by_ten_lines_of_python() {
     forged.ranking.swap(0, 1);
     assert!(matches!(forged.verify(), Err(DrawFault::Order { place: 1, .. })));
 }
+
+#[tokio::test]
+async fn while_a_long_list_is_put_into_its_new_order_nothing_is_drawn_or_moved_ahead() {
+    let world = World::with(lottery(), 1).await;
+    let line = world.all_waiting(&FOUR).await;
+    let reordering = async |on: bool| {
+        sqlx::query("UPDATE events SET reordering = $2 WHERE id = $1")
+            .bind(world.event.0)
+            .bind(on)
+            .execute(world.database.sql())
+            .await
+            .expect("the event");
+    };
+    reordering(true).await;
+    let drawn = world.waitlist.hold_draw(world.event, world.actor(), &reason()).await.expect("an answer");
+    assert_eq!(drawn, DrawOutcome::Reordering);
+    // A pass finds that nothing is left to be taken back, and goes on.
+    world.settle().await;
+    assert!(!world.database.db().event(world.event).await.expect("the event").reordering);
+    assert_eq!(world.database.db().draws(world.event).await.expect("draws").len(), 1);
+
+    world.rule(|policy| (policy.ordering, policy.bands) = (groups().ordering, groups().bands)).await;
+    reordering(true).await;
+    assert_eq!(into_group(&world, &line[3], -200).await, BandOutcome::Reordering);
+}

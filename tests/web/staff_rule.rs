@@ -224,6 +224,7 @@ async fn a_lottery_from_the_rule_to_the_file_that_a_stranger_checks() {
     desk.world.add_places(1).await;
     desk.world.settle().await;
     says(&mary.get(&desk.path("/draws")).await, "Nothing has been drawn yet.");
+    says(&mary.get(&desk.path("")).await, "Offers wait for the draw.");
 
     let mut stranger = Visitor::new(&desk.router);
     let public = stranger.get("/e/spring/fairness").await;

@@ -9,8 +9,10 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 
 use super::super::WebState;
+use super::super::client::ClientAddress;
 use super::super::error::Error;
 use super::super::extract::Path;
+use super::super::limits::Limit;
 use super::super::page::{Layout, Page};
 use super::Customer;
 use crate::db::draws::{Cause, Draw};
@@ -117,9 +119,11 @@ async fn show(
 
 async fn take_along(
     State(state): State<WebState>,
+    ClientAddress(address): ClientAddress,
     customer: Customer,
     Path((slug, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
+    state.count(Limit::DrawFile, address).await?;
     let number: i32 =
         name.strip_suffix(".json").and_then(|number| number.parse().ok()).ok_or(Error::NotFound)?;
     let sheet = state.db.event_sheet(&slug, customer.now).await?;

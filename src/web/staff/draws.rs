@@ -161,8 +161,8 @@ async fn hold_page(
     });
     if let Some(last) = state.db.draws(event.id).await?.first() {
         effects.push(format!(
-            "It is draw {}. That there was another before is on the public page, with your reason’s words; those who \
-             still wait from it are drawn again.",
+            "It is draw {}. That there was another before is on the public page; those who still wait from it are drawn \
+             again.",
             last.number + 1
         ));
     }
@@ -221,6 +221,11 @@ async fn hold(
             )
         }
         DrawOutcome::NoLottery => (Tone::Warn, "The rule is no lottery: nothing was drawn.".to_owned()),
+        DrawOutcome::Reordering => (
+            Tone::Warn,
+            "The list is still being put into the order of the new rule. Try again in a moment; nothing was drawn."
+                .to_owned(),
+        ),
         DrawOutcome::NobodyWaits => {
             (Tone::Warn, "Nobody waits who could be offered a place: nothing was drawn.".to_owned())
         }

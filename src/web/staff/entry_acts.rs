@@ -386,6 +386,11 @@ async fn change_group(
         BandOutcome::Moved(None) => (Tone::Done, format!("{} is in no group any more.", about.name())),
         BandOutcome::Already => (Tone::Note, format!("{} was in this group before.", about.name())),
         BandOutcome::Over(_) => (Tone::Warn, about.first(state).await?),
+        BandOutcome::Reordering => (
+            Tone::Warn,
+            "The list is still being put into the order of the new rule. Try again in a moment; nothing was done."
+                .to_owned(),
+        ),
         BandOutcome::NoBands => {
             (Tone::Warn, "The rule has no groups: only the priority order has.".to_owned())
         }

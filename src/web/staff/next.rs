@@ -158,7 +158,16 @@ impl Line {
             };
             Some(NextInLine { who, given, missing, passed_over })
         });
-        Ok(Self { halt: Halt::of(event, policy, now), next, open: count })
+        let mut halt = Halt::of(event, policy, now);
+        // Somebody waits, and nobody is ranked: only a lottery has that.
+        if policy.ordering == Ordering::Lottery
+            && halt.is_none()
+            && line.is_empty()
+            && state.db.somebody_could_take(event.id, i64::MAX, true).await?
+        {
+            halt = Some(Halt::WaitingForDraw);
+        }
+        Ok(Self { halt, next, open: count })
     }
 
     /// After an act: what comes next, in one sentence.
