@@ -50,14 +50,13 @@ impl Limit {
     fn window_and_most(self, limits: Limits) -> (Duration, i32) {
         match self {
             Self::SignInAccount => (Duration::minutes(1), 5),
-            Self::SignInAddress => (Duration::minutes(1), 20),
+            Self::SignInAddress | Self::DrawFile => (Duration::minutes(1), 20),
             Self::Token => (Duration::minutes(1), 60),
             Self::Join => (Duration::hours(1), limits.joins),
             Self::Code => (Duration::minutes(10), 5),
             Self::CodeAddress => (Duration::hours(1), limits.joins.saturating_mul(6)),
             Self::CodeTry => (Duration::minutes(10), 15),
             Self::Accept => (Duration::minutes(1), 10),
-            Self::DrawFile => (Duration::minutes(1), 20),
         }
     }
 }
