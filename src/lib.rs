@@ -2,7 +2,7 @@
 //! place twice. The README has the words, states, rule and laws; this is the map of the crate.
 //!
 //! ```text
-//! main, commands   the command line: serve, demo, import, check …
+//! main, commands   the command line: serve, demo, import, check, verify …
 //! config, logging  settings from flags and environment; log lines
 //! web              pages: staff, customer, and what every request passes through
 //! workers          loops that run passes, sweep what is due, send messages

@@ -5,9 +5,9 @@ use uuid::Uuid;
 
 use super::events::word;
 use super::pages_history::{Doer, Step, StepRow};
-use super::passes::PassRecord;
+use super::passes::{PassRecord, PassRow};
 use super::{Db, DbError};
-use crate::domain::allocation::{PassOutcome, SkipReason};
+use crate::domain::allocation::SkipReason;
 use crate::domain::audit::Act;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PlaceId, ReleaseId};
 use crate::domain::offer::{OfferKind, OfferState};
@@ -352,7 +352,8 @@ impl Db {
         event: EventId,
         since: DateTime<Utc>,
     ) -> Result<Option<PassRecord>, DbError> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            PassRow,
             r#"SELECT number AS "number!", at AS "at!", last_at AS "last_at!", outcome AS "outcome!",
                       offered AS "offered!", ended AS "ended!", open_before AS "open_before!",
                       policy_version AS "policy_version!"
@@ -364,19 +365,7 @@ impl Db {
         )
         .fetch_optional(self.pool())
         .await?;
-        row.map(|row| {
-            Ok(PassRecord {
-                number: row.number,
-                at: row.at,
-                last_at: row.last_at,
-                outcome: word(PassOutcome::parse, "pass outcome", &row.outcome)?,
-                offered: row.offered,
-                ended: row.ended,
-                open_before: row.open_before,
-                policy_version: row.policy_version,
-            })
-        })
-        .transpose()
+        row.map(PassRecord::try_from).transpose()
     }
 
     /// The first offers of a pass, in the order by which it went.

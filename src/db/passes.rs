@@ -57,6 +57,35 @@ pub struct PassRecord {
     pub policy_version: i32,
 }
 
+/// A pass as its row has it.
+pub(super) struct PassRow {
+    pub(super) number: i64,
+    pub(super) at: DateTime<Utc>,
+    pub(super) last_at: DateTime<Utc>,
+    pub(super) outcome: String,
+    pub(super) offered: i32,
+    pub(super) ended: i32,
+    pub(super) open_before: i32,
+    pub(super) policy_version: i32,
+}
+
+impl TryFrom<PassRow> for PassRecord {
+    type Error = DbError;
+
+    fn try_from(row: PassRow) -> Result<Self, DbError> {
+        Ok(Self {
+            number: row.number,
+            at: row.at,
+            last_at: row.last_at,
+            outcome: word(PassOutcome::parse, "pass outcome", &row.outcome)?,
+            offered: row.offered,
+            ended: row.ended,
+            open_before: row.open_before,
+            policy_version: row.policy_version,
+        })
+    }
+}
+
 impl LockedEvent {
     /// Clears the event's pass request: this pass answers it. Whoever asks from now on waits for our lock.
     ///
@@ -323,26 +352,15 @@ impl Db {
     /// # Errors
     /// What the database says.
     pub async fn last_pass(&self, event: EventId) -> Result<Option<PassRecord>, DbError> {
-        let row = sqlx::query!(
+        let row = sqlx::query_as!(
+            PassRow,
             "SELECT number, at, last_at, outcome, offered, ended, open_before, policy_version FROM passes
              WHERE event_id = $1 ORDER BY number DESC LIMIT 1",
             event.0
         )
         .fetch_optional(self.pool())
         .await?;
-        row.map(|row| {
-            Ok(PassRecord {
-                number: row.number,
-                at: row.at,
-                last_at: row.last_at,
-                outcome: word(PassOutcome::parse, "pass outcome", &row.outcome)?,
-                offered: row.offered,
-                ended: row.ended,
-                open_before: row.open_before,
-                policy_version: row.policy_version,
-            })
-        })
-        .transpose()
+        row.map(PassRecord::try_from).transpose()
     }
 }
 
