@@ -224,7 +224,9 @@ async fn a_lottery_from_the_rule_to_the_file_that_a_stranger_checks() {
     desk.world.add_places(1).await;
     desk.world.settle().await;
     says(&mary.get(&desk.path("/draws")).await, "Nothing has been drawn yet.");
-    says(&mary.get(&desk.path("")).await, "Offers wait for the draw.");
+    let page = mary.get(&desk.path("")).await;
+    says(&page, "Offers wait for the draw.");
+    says(&page, "3 people in the line, and none of them is ranked before it.");
 
     let mut stranger = Visitor::new(&desk.router);
     let public = stranger.get("/e/spring/fairness").await;
@@ -394,4 +396,28 @@ async fn staff_who_pick_make_the_final_call_with_a_reason() {
         assert_eq!(desk.world.state(entry.id).await, EntryState::Offered);
     }
     says(&anna.get(&desk.path("")).await, "called, not held");
+}
+
+/// Every page that speaks of a call names it a race, to whom it is for and to whoever has the link or comes by.
+#[tokio::test]
+async fn a_call_is_named_a_race_wherever_it_is_shown() {
+    let desk = Desk::with(two_hours(), 0).await;
+    desk.world.rule(|policy| policy.mode = fairlist::domain::policy::Mode::NotifyAll).await;
+    let line = desk.world.all_waiting(&["Ada", "Ben"]).await;
+    desk.world.add_places(1).await;
+    desk.world.settle().await;
+    let call = desk.world.live_offer(line[0].id).await;
+    let mut visitor = Visitor::new(&desk.router);
+    let page = visitor.get(&format!("/offers/{}", call.id)).await;
+    says(&page, "It is a race: nothing is held, and the first to accept has what is open.");
+    assert!(!page.body.contains("data-deadline"), "nothing counts down for a place that nobody holds");
+    let public = visitor.get("/e/spring").await;
+    says(
+        &public,
+        "1 place is free. Everybody on the waitlist is told of it, too: whoever books or accepts first has it.",
+    );
+    let mut anna = desk.at_work("Anna", Role::Agent).await;
+    let offers = anna.get(&desk.path("/offers")).await;
+    says(&offers, "2 offers are out.");
+    says(&offers, "called, not held");
 }

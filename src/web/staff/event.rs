@@ -136,6 +136,8 @@ impl EventPage {
     fn nobody(&self) -> String {
         if self.waiting == 0 {
             "Nobody is waiting.".to_owned()
+        } else if self.line.halt == Some(Halt::WaitingForDraw) {
+            format!("{} in the line, and none of them is ranked before it.", people(self.waiting))
         } else {
             format!(
                 "{} in the line, and none of them can be offered a place: {}.",

@@ -25,6 +25,7 @@ use crate::domain::entry::{Entry, EntryState};
 use crate::domain::ids::{EventId, OfferId};
 use crate::domain::offer::{Offer, OfferState};
 use crate::domain::role::Act;
+use crate::domain::standing::grouped;
 use crate::domain::when::{self, When};
 
 pub(super) fn router() -> Router<WebState> {
@@ -68,7 +69,7 @@ impl OffersPage {
         match (self.state, self.total) {
             (OfferState::Pending, 0) => "No offer is out.".to_owned(),
             (OfferState::Pending, 1) => "1 offer is out.".to_owned(),
-            (OfferState::Pending, count) => format!("{count} offers are out."),
+            (OfferState::Pending, count) => format!("{} offers are out.", grouped(count)),
             (state, count) => {
                 let (one, several) = match state {
                     OfferState::Accepting => ("is being confirmed", "are being confirmed"),
@@ -81,7 +82,7 @@ impl OffersPage {
                 match count {
                     0 => format!("No offer {one}."),
                     1 => format!("1 offer {one}."),
-                    count => format!("{count} offers {several}."),
+                    count => format!("{} offers {several}.", grouped(count)),
                 }
             }
         }
