@@ -232,6 +232,24 @@ impl Browser {
         Ok(())
     }
 
+    /// Follows a link that gives a file, and tells where the file is once it is whole.
+    pub async fn take_along(&self, words: &str) -> PathBuf {
+        let folder = self.profile.join("downloads");
+        let allowed = json!({"behavior": "allow", "downloadPath": folder});
+        self.devtools("Browser.setDownloadBehavior", allowed).await;
+        self.press(words).await;
+        let whole = || {
+            let files = std::fs::read_dir(&folder).into_iter().flatten();
+            // As long as it comes, it has another name.
+            files.map(|file| file.expect("a file").path()).find(|path| {
+                let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+                !hidden && path.extension().is_none_or(|ending| ending != "crdownload")
+            })
+        };
+        until("the file is there", PATIENCE, async || whole().is_some()).await;
+        whole().expect("a file")
+    }
+
     /// Keeps a picture of the whole page in `target/screenshots`, for somebody to look at.
     pub async fn picture(&self, name: &str) -> PathBuf {
         use base64::Engine as _;
