@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::entry::OrderKey;
+use super::entry::{Entry, OrderKey};
 use super::ids::{EntryId, PersonId, PlaceId};
 use super::policy::Fit;
 use super::words;
@@ -69,6 +69,18 @@ pub struct Candidate {
     pub party: i32,
     /// When it last declined.
     pub declined_at: Option<DateTime<Utc>>,
+}
+
+impl From<&Entry> for Candidate {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            entry: entry.id,
+            person: entry.person,
+            key: entry.key,
+            party: entry.party,
+            declined_at: entry.declined_at,
+        }
+    }
 }
 
 impl Candidate {

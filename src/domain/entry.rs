@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::ids::{EntryId, EventId, PersonId};
-use super::policy::{After, Ordering};
+use super::policy::{After, Ordering, Policy};
 use super::words;
 
 words! {
@@ -185,6 +185,43 @@ impl Entry {
             self.key.band = 0;
             self.key.rank = self.line_rank.take().unwrap_or(self.key.rank);
         }
+    }
+
+    /// As it is after its offer ended; its rank follows when it goes to the end.
+    #[must_use]
+    pub fn moved_back(&self, back: Return) -> Self {
+        let mut after = Self { state: back.state, ..self.clone() };
+        if back.next_round {
+            after.key.round += 1;
+        }
+        after
+    }
+
+    /// As it is after the deadline of a hold passed without an answer: silence counts, and pauses it in the end.
+    #[must_use]
+    pub fn after_silence(&self, policy: &Policy) -> (Self, Return) {
+        let back = Return::after(policy.after_expiry, EntryState::Expired);
+        let mut after = self.moved_back(back);
+        after.silent_offers += 1;
+        if after.state == EntryState::Waiting && after.silent_offers >= policy.silence_limit {
+            after.paused = Some(PausedBy::Silent);
+        }
+        (after, back)
+    }
+
+    /// As it is after its person said no at that instant.
+    #[must_use]
+    pub fn after_decline(&self, policy: &Policy, at: DateTime<Utc>) -> (Self, Return) {
+        let back = Return::after(policy.after_decline, EntryState::Declined);
+        let after = Self { silent_offers: 0, declined_at: Some(at), ..self.moved_back(back) };
+        (after, back)
+    }
+
+    /// As it is after a call ended. Nothing was kept for who was called, so nothing is held against them; but the same
+    /// places are not called out again.
+    #[must_use]
+    pub fn after_call(&self, at: DateTime<Utc>) -> Self {
+        Self { declined_at: Some(at), ..self.moved_back(Return::TO_ITS_RANK) }
     }
 
     /// The first thing that hinders an offer to this waiting entry.

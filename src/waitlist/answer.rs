@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::ending::{Ending, end_offers, labels};
-use super::pass::moved_back;
 use super::{Waitlist, decide};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
@@ -14,7 +13,7 @@ use crate::db::places::{Place, PlaceMove};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
 use crate::domain::booking::{Booking, BookingSource, reference};
-use crate::domain::entry::{Entry, EntryState, Return};
+use crate::domain::entry::{Entry, EntryState};
 use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
 use crate::domain::message::{Facts, Occasion};
@@ -342,10 +341,7 @@ pub(super) async fn decline(
                         .find(|policy| policy.version == offer.policy_version)
                         .ok_or(DbError::NotFound)?;
                     let entry = known.entries.get(&offer.entry).ok_or(DbError::NotFound)?;
-                    let back = Return::after(policy.after_decline, EntryState::Declined);
-                    let mut after = moved_back(entry, back);
-                    after.silent_offers = 0;
-                    after.declined_at = Some(now);
+                    let (after, back) = entry.after_decline(policy, now);
                     let state = after.state;
                     endings.push(Ending {
                         offer: offer.clone(),

@@ -1,7 +1,7 @@
 //! An event's list: opened, frozen, closed, scheduled.
 
 use super::ending::{Ending, end_offers};
-use super::pass::{CHUNK, moved_back};
+use super::pass::CHUNK;
 use super::{Waitlist, decide};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
@@ -121,7 +121,7 @@ pub(super) async fn revoke(
         let entry = entries.iter().find(|entry| entry.id == offer.entry).ok_or(DbError::NotFound)?.clone();
         debug_assert_eq!(entry.state, EntryState::Offered);
         endings.push(Ending {
-            after: moved_back(&entry, Return::TO_ITS_RANK),
+            after: entry.moved_back(Return::TO_ITS_RANK),
             offer,
             to: OfferState::Revoked,
             entry,

@@ -13,7 +13,7 @@ use crate::db::places::{Place, PlaceMove};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::allocation::{self, Allocation, Candidate, OpenPlace, PassOutcome};
 use crate::domain::audit::{Act, Actor};
-use crate::domain::entry::{Entry, EntryState, PausedBy, Return};
+use crate::domain::entry::{Entry, EntryState, PausedBy};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
 use crate::domain::message::{Facts, Occasion};
@@ -140,16 +140,7 @@ async fn choose(
     loop {
         let (count, most) = (count.saturating_mul(depth), most.saturating_mul(depth));
         let entries = event.candidates(policy.fit, count, most, youngest, policy.last_band()).await?;
-        let candidates: Vec<Candidate> = entries
-            .iter()
-            .map(|entry| Candidate {
-                entry: entry.id,
-                person: entry.person,
-                key: entry.key,
-                party: entry.party,
-                declined_at: entry.declined_at,
-            })
-            .collect();
+        let candidates: Vec<Candidate> = entries.iter().map(Candidate::from).collect();
         let allocation = allocation::allocate(&open, &candidates, policy.fit, room);
         let reach = usize::try_from(depth).unwrap_or(usize::MAX);
         let longer = allocation.is_cut_short(open.len(), &candidates, policy.fit, room, reach);
@@ -297,13 +288,8 @@ async fn expire(event: &mut LockedEvent, due: &[Offer]) -> Result<(), DbError> {
             endings.push(call_ended(offer, entry, event.now()));
             continue;
         }
-        let back = Return::after(policy.after_expiry, EntryState::Expired);
-        let mut after = moved_back(&entry, back);
-        after.silent_offers += 1;
-        let silent = after.state == EntryState::Waiting && after.silent_offers >= policy.silence_limit;
-        if silent {
-            after.paused = Some(PausedBy::Silent);
-        }
+        let (after, back) = entry.after_silence(policy);
+        let silent = after.paused == Some(PausedBy::Silent);
         endings.push(Ending {
             offer: offer.clone(),
             to: OfferState::Expired,
@@ -321,15 +307,12 @@ async fn expire(event: &mut LockedEvent, due: &[Offer]) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Nothing was kept for who was called, so nothing is held against them; but the same places are not called out again.
 fn call_ended(offer: &Offer, entry: Entry, now: chrono::DateTime<chrono::Utc>) -> Ending {
-    let mut after = moved_back(&entry, Return::TO_ITS_RANK);
-    after.declined_at = Some(now);
     Ending {
         offer: offer.clone(),
         to: OfferState::Expired,
+        after: entry.after_call(now),
         entry,
-        after,
         to_end: false,
         actor: Actor::System,
         act: Act::Expired,
@@ -337,15 +320,6 @@ fn call_ended(offer: &Offer, entry: Entry, now: chrono::DateTime<chrono::Utc>) -
         note: None,
         tell: None,
     }
-}
-
-/// The entry after its offer ended; its rank follows when it goes to the end.
-pub(super) fn moved_back(entry: &Entry, back: Return) -> Entry {
-    let mut after = Entry { state: back.state, ..entry.clone() };
-    if back.next_round {
-        after.key.round += 1;
-    }
-    after
 }
 
 /// A day after its start a published event is over. What still waits for an event that has ended is closed, a chunk

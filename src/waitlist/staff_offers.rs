@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::bookings::CancelOutcome;
 use super::ending::{Ending, end_offers};
-use super::pass::{moved_back, tell_of_offer};
+use super::pass::tell_of_offer;
 use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
@@ -225,9 +225,9 @@ async fn revoke(
             let entry = event.entry(offer.entry).await?;
             let (mut after, to_end) = match what {
                 AfterRevoke::SetAside | AfterRevoke::AtItsRank => {
-                    (moved_back(&entry, Return::TO_ITS_RANK), false)
+                    (entry.moved_back(Return::TO_ITS_RANK), false)
                 }
-                AfterRevoke::ToTheEnd => (moved_back(&entry, Return::TO_ITS_RANK), true),
+                AfterRevoke::ToTheEnd => (entry.moved_back(Return::TO_ITS_RANK), true),
                 AfterRevoke::OffTheList => (Entry { state: EntryState::Removed, ..entry.clone() }, false),
             };
             after.set_aside = what == AfterRevoke::SetAside;
