@@ -75,6 +75,7 @@ async fn number(database: &TestDatabase, sql: &'static str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(database.sql()).await.expect(sql)
 }
 
+/// Whoever is brought in together keeps the order they had. (thewca/worldcubeassociation.org#10749)
 #[tokio::test]
 async fn the_real_export_becomes_a_list_in_order_and_nobody_is_written_to() {
     let world = a_house().await;

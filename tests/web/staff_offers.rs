@@ -8,8 +8,10 @@ use fairlist::domain::event::ListState;
 use fairlist::domain::offer::{Offer, OfferState};
 use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
+use fairlist::waitlist::staff_offers::AfterRevoke;
 
 use crate::harness::desk::{Desk, does_not_say, says};
+use crate::harness::visitor::Visitor;
 use crate::harness::world::{email, reason, two_hours};
 
 const GOODWILL: (&str, &str) = ("reason", "goodwill");
@@ -291,4 +293,36 @@ async fn an_offer_by_hand_on_a_passive_list_needs_a_deadline_and_places() {
     says(&page, "Agnes made this offer just now");
     does_not_say(&page, "Offered: Nina");
     assert!(desk.world.live_offer(entries[1].id).await.made_by.is_some());
+}
+
+/// How an offer ended has a word of its own for staff and a sentence of its own for whoever had it.
+/// (chicago-tool-library/circulate#2185: what had lapsed was shown as done)
+#[tokio::test]
+async fn accepted_lapsed_and_taken_back_are_three_words_and_three_pages() {
+    let desk = Desk::with(two_hours(), 3).await;
+    let world = &desk.world;
+    let entries = world.all_waiting(&["Accepted", "Revoked", "Lapsed"]).await;
+    world.settle().await;
+    let mut offers = Vec::new();
+    for entry in &entries {
+        offers.push(world.live_offer(entry.id).await);
+    }
+    world.accept(offers[0].id, offers[0].person).await;
+    let aside = AfterRevoke::SetAside;
+    world.waitlist.revoke(world.event, offers[1].id, aside, world.actor(), &reason()).await.expect("revoked");
+    world.later(Duration::hours(2));
+    world.pass().await;
+
+    let mut agnes = desk.at_work("Agnes", Role::Agent).await;
+    let mut words = std::collections::BTreeSet::new();
+    for (offer, state) in offers.iter().zip(["accepted", "revoked", "expired"]) {
+        let page = agnes.get(&desk.path(&format!("/offers/{}", offer.id))).await;
+        assert_eq!(page.text(".head .chip"), state, "{}", page.body);
+        let said = page.text(".answer").split_inclusive('.').next().map(str::to_owned);
+        assert!(words.insert(said.clone()), "{said:?} is said of another, too");
+        let public = Visitor::new(&desk.router).get(&format!("/offers/{}", offer.id)).await;
+        let said = Some(public.text(".answer"));
+        assert!(words.insert(said.clone()), "{said:?} is said of another, too");
+    }
+    world.settle().await;
 }

@@ -373,6 +373,39 @@ async fn places_that_were_not_saved_promote_and_tell_nobody() {
     assert_eq!(desk.world.told(entries[1].person, "offer").await, 0);
 }
 
+/// The same where the database refuses at the very end: what was decided is undone, and the page says that it failed.
+#[tokio::test]
+async fn places_that_fail_to_be_saved_at_the_last_moment_promote_and_tell_nobody() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let nina = desk.world.waiting("Nina", 1).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    let sql = desk.world.database.sql();
+    for statement in [
+        "CREATE FUNCTION refused() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the disk is full'; END $$",
+        "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON places DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+         EXECUTE FUNCTION refused()",
+    ] {
+        sqlx::query(statement).execute(sql).await.expect(statement);
+    }
+    let answer = named(&desk, &mut mary, "A1").await;
+    assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+    does_not_say(&answer, "Added");
+    does_not_say(&answer, "disk");
+    desk.world.settle().await;
+    let page = mary.get(&desk.path("/places")).await;
+    does_not_say(&page, "Added");
+    assert_eq!(desk.world.state(nina.id).await, EntryState::Waiting);
+    assert_eq!(desk.world.told(nina.person, "offer").await, 0);
+    let releases: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM releases").fetch_one(sql).await.expect("releases");
+    assert_eq!(releases, 0);
+
+    sqlx::query("DROP TRIGGER at_commit ON places").execute(sql).await.expect("room again");
+    says(&named(&desk, &mut mary, "A1").await, "Added: 1 place.");
+    desk.world.settle().await;
+    assert_eq!(desk.world.told(nina.person, "offer").await, 1);
+}
+
 /// While people wait, the public sees no free place, and no number is ever below nothing. (ifinavet/yggdrasil#263)
 #[tokio::test]
 async fn a_shrunken_event_with_people_waiting_is_full_for_the_public() {

@@ -2,15 +2,16 @@
 
 use chrono::Duration;
 use fairlist::domain::allocation::PassOutcome;
-use fairlist::domain::entry::EntryState;
+use fairlist::domain::entry::{Entry, EntryState};
 use fairlist::domain::event::ListState;
-use fairlist::domain::offer::OfferState;
-use fairlist::domain::policy::{After, Fit, Policy};
+use fairlist::domain::offer::{OfferKind, OfferState};
+use fairlist::domain::policy::{After, Fit, Ordering, Policy};
 use fairlist::domain::reason::StaffReason;
 use fairlist::waitlist::answer::AcceptOutcome;
 use fairlist::waitlist::bookings::BookOutcome;
+use fairlist::waitlist::contacts;
 use fairlist::waitlist::lists::ListOutcome;
-use fairlist::waitlist::staff_offers::{AfterRevoke, ReactivateOutcome, RevokeOutcome};
+use fairlist::waitlist::staff_offers::{AfterRevoke, OfferOutcome, ReactivateOutcome, RevokeOutcome};
 
 use super::{book_directly, counts};
 use crate::harness::world::{World, reason, two_hours};
@@ -49,8 +50,8 @@ async fn nobody_jumps_under_strict_and_under_fill_it_is_on_record() {
     assert_eq!(since.skips, 1, "Ann's page says that she was passed over");
 }
 
-/// pretix/pretix#974, alf.io#425, microsoftarchive/cqrs-journey#55: a party got a part of what it needs, or lost its
-/// rank for refusing a part.
+/// pretix/pretix#974 and #1404, alfio-event/alf.io#425 and #1450: a party got a part of what it needs, each of its places
+/// an entry of its own.
 #[tokio::test]
 async fn a_party_is_offered_all_or_nothing_and_keeps_its_rank_meanwhile() {
     let world = World::with(two_hours(), 0).await;
@@ -67,9 +68,31 @@ async fn a_party_is_offered_all_or_nothing_and_keeps_its_rank_meanwhile() {
     assert_eq!(world.bookings(family.person).await.len(), 3);
 }
 
-/// Wunderbyte-GmbH/moodle-mod_booking#1648: a confirmation by staff changed the time by which the order was made.
+/// microsoftarchive/cqrs-journey#55: who declined an offer of two for a party of four had to be kept waiting for all four.
+/// No part is ever offered, and saying no to the whole costs neither the party nor, where the rule keeps it, the rank.
 #[tokio::test]
-async fn pausing_resuming_and_notes_leave_the_rank_alone() {
+async fn whoever_passes_on_for_a_party_of_four_waits_for_four_at_the_same_rank() {
+    let world = World::with(Policy { after_decline: After::Keep, ..two_hours() }, 4).await;
+    let family = world.waiting("Ann", 4).await;
+    world.settle().await;
+    let offer = world.live_offer(family.id).await;
+    world.decline(offer.id, family.person).await;
+    world.settle().await;
+    let entry = world.entry(family.id).await;
+    assert_eq!((entry.state, entry.party, entry.key.rank), (EntryState::Waiting, 4, family.key.rank));
+    world.later(Duration::minutes(1));
+    world.add_places(2).await;
+    world.settle().await;
+    assert_eq!(world.state(family.id).await, EntryState::Waiting, "two are no offer for four");
+    world.add_places(2).await;
+    world.settle().await;
+    assert_eq!(world.live_offer(family.id).await.party, 4);
+}
+
+/// Wunderbyte-GmbH/moodle-mod_booking#1648 and #1490: a confirmation by staff changed the time by which the order was
+/// made. Notes, letters sent again and addresses that fail and work again are no part of it.
+#[tokio::test]
+async fn pausing_resuming_notes_letters_and_addresses_leave_the_rank_alone() {
     use fairlist::domain::entry::PausedBy;
     use fairlist::domain::reason::Reason;
     let world = World::with(two_hours(), 0).await;
@@ -79,26 +102,48 @@ async fn pausing_resuming_and_notes_leave_the_rank_alone() {
     world.waitlist.pause(event, waiting[0].id, PausedBy::Staff, None, actor, &note).await.expect("paused");
     world.waitlist.resume(event, waiting[0].id, actor, &note).await.expect("resumed");
     assert_eq!(world.entry(waiting[0].id).await.key, waiting[0].key);
+    for (failing, failure) in [(Some(world.now()), Some("550 no such mailbox")), (None, None)] {
+        sqlx::query("UPDATE contacts SET failing_since = $1, failure = $2 WHERE person_id = $3")
+            .bind(failing)
+            .bind(failure)
+            .bind(waiting[0].person.0)
+            .execute(world.database.sql())
+            .await
+            .expect("the contact");
+        contacts::catch_up(world.database.db()).await.expect("caught up");
+        assert_eq!(world.entry(waiting[0].id).await.contact_problem, failing.is_some());
+    }
+    sqlx::query("UPDATE messages SET state = 'dead', next_attempt_at = NULL")
+        .execute(world.database.sql())
+        .await
+        .expect("messages");
+    let again = world.database.db().replay_dead_letters(world.organization, world.staff).await;
+    assert!(again.expect("sent again") > 0);
+    assert_eq!(world.entry(waiting[0].id).await.key, waiting[0].key);
     world.add_places(1).await;
     world.settle().await;
     assert!(world.offer(waiting[0].id).await.is_some(), "Ann is still the first");
 }
 
-/// SandeepVashishtha/Eventra#11892: one head that could not be served stopped the run, and places stayed empty.
+/// SandeepVashishtha/Eventra#11892 and #13345: one head that could not be served stopped the run, and places stayed empty.
 #[tokio::test]
 async fn a_head_that_cannot_be_served_is_passed_over_in_the_same_pass() {
     use fairlist::domain::entry::PausedBy;
     let world = World::with(two_hours(), 0).await;
-    let waiting = world.all_waiting(&["Ann", "Ben"]).await;
+    let waiting = world.all_waiting(&["Ann", "Ben", "Cem"]).await;
     world
         .waitlist
         .pause(world.event, waiting[0].id, PausedBy::Staff, None, world.actor(), &reason())
         .await
         .expect("paused");
+    // Who is booked past the list has what they waited for: their entry is over with it.
+    world.add_places(1).await;
+    world.booked("Ben", 1).await;
     world.add_places(1).await;
     assert_eq!(world.pass().await.offered, 1);
-    assert!(world.offer(waiting[1].id).await.is_some());
+    assert!(world.offer(waiting[2].id).await.is_some());
     assert!(world.entry(waiting[0].id).await.hindrance().is_some(), "and it is said why");
+    assert_eq!(world.state(waiting[1].id).await, EntryState::Accepted);
 }
 
 /// echo-webkom/echo-web-backend#277, Hi.Events: a newcomer booked the freed place before the waiters.
@@ -124,19 +169,20 @@ async fn between_release_and_allocation_no_newcomer_books() {
 async fn a_batch_of_two_among_ten_writes_two_messages() {
     let world = World::with(Policy { batch_size: 2, ..two_hours() }, 0).await;
     world.all_waiting(&["Ann", "Ben", "Cem", "Dan", "Eve", "Fay", "Gil", "Hal", "Ida", "Jon"]).await;
+    let of_any_kind = async || -> i64 {
+        let count = sqlx::query_scalar("SELECT count(*) FROM messages");
+        count.fetch_one(world.database.sql()).await.expect("messages")
+    };
+    let before = of_any_kind().await;
     world.add_places(5).await;
     world.settle().await;
-    let offers: i64 = sqlx::query_scalar("SELECT count(*) FROM messages WHERE occasion = 'offer'")
-        .fetch_one(world.database.sql())
-        .await
-        .expect("messages");
-    assert_eq!(offers, 2);
+    assert_eq!(of_any_kind().await - before, 2);
     assert_eq!(world.pass().await.outcome, PassOutcome::BatchFull, "more triggers do not make more offers");
 }
 
 // ── life of an offer ───────────────────────────────────────────────────────────────────────────────────────
 
-/// pretix/pretix#1163: after the buyer cancelled, the voucher became valid again and kept the place from the next.
+/// pretix/pretix#1163 and #1405: after the buyer cancelled, the voucher became valid again and kept the place from the next.
 #[tokio::test]
 async fn a_cancelled_booking_goes_to_the_next_and_the_old_offer_stays_closed() {
     let world = World::with(two_hours(), 0).await;
@@ -171,6 +217,70 @@ async fn nothing_is_offered_after_the_start_and_no_deadline_lies_beyond_it() {
     world.settle().await;
     assert_eq!(world.pass().await.outcome, PassOutcome::AfterStart);
     assert!(world.offer(waiting[1].id).await.is_none());
+}
+
+/// pretix/pretix#681, Wunderbyte-GmbH/moodle-mod_booking#937: a place that came back when the event had begun was offered.
+#[tokio::test]
+async fn a_place_that_comes_back_a_second_after_the_start_is_offered_to_nobody() {
+    for final_call in [false, true] {
+        let world = World::with(two_hours(), 1).await;
+        world.booked("Zoe", 1).await;
+        let ann = world.waiting("Ann", 1).await;
+        let start = world.waitlist.db().event(world.event).await.expect("event").starts_at.expect("start");
+        if final_call {
+            world.rule(|policy| policy.cutoff = Some(start - Duration::days(1))).await;
+        }
+        world.later(start - world.now() + Duration::seconds(1));
+        world.cancel_booking_of(world.person("Zoe").await).await;
+        assert_eq!(counts(&world).await.open, 1);
+        world.settle().await;
+        assert_eq!(world.pass().await.outcome, PassOutcome::AfterStart, "which the event's page shows");
+        assert!(world.offer(ann.id).await.is_none());
+        assert_eq!(world.told(ann.person, "offer").await + world.told(ann.person, "call").await, 0);
+    }
+}
+
+/// letsrevel: the final call to everybody was made once; who joined later, and a place freed later, led to nothing.
+#[tokio::test]
+async fn after_the_final_call_late_joiners_and_late_places_are_called_for_until_the_start() {
+    let world = World::with(two_hours(), 1).await;
+    world.booked("Zoe", 1).await;
+    let waiting = world.all_waiting(&["Ann", "Ben"]).await;
+    let start = world.waitlist.db().event(world.event).await.expect("event").starts_at.expect("start");
+    world.rule(|policy| policy.cutoff = Some(start - Duration::days(1))).await;
+    world.later(start - world.now() - Duration::days(1));
+    world.settle().await;
+    assert!(world.offer(waiting[0].id).await.is_none(), "no place is open: nobody is called for nothing");
+    let calls = async |entry: &Entry| world.told(entry.person, "call").await;
+
+    world.cancel_booking_of(world.person("Zoe").await).await;
+    world.settle().await;
+    assert_eq!((calls(&waiting[0]).await, calls(&waiting[1]).await), (1, 1));
+    let late = world.waiting("Cem", 1).await;
+    world.settle().await;
+    let call = world.live_offer(late.id).await;
+    assert_eq!(
+        (call.kind, call.expires_at, calls(&late).await),
+        (OfferKind::Call, start, 1),
+        "called at once"
+    );
+    assert!(matches!(world.accept(call.id, call.person).await, AcceptOutcome::Accepted { .. }));
+    // Nothing is open: somebody joins, and is not called for what is gone.
+    let later = world.waiting("Dan", 1).await;
+    world.settle().await;
+    assert!(world.offer(later.id).await.is_none());
+
+    // The place comes back: everybody who waits hears of it, those who were called before and who was not.
+    world.later(Duration::hours(1));
+    world.cancel_booking_of(late.person).await;
+    world.settle().await;
+    assert_eq!((calls(&waiting[0]).await, calls(&waiting[1]).await, calls(&later).await), (2, 2, 1));
+    let call = world.live_offer(waiting[1].id).await;
+    assert!(matches!(world.accept(call.id, call.person).await, AcceptOutcome::Accepted { .. }));
+    // And then it begins: calls end, and nothing is made any more.
+    world.later(start - world.now());
+    world.settle().await;
+    assert_eq!(world.offer(waiting[0].id).await.expect("a call").state, OfferState::Expired);
 }
 
 /// letsrevel: closing the list skipped people for good; after reopening they were never offered again.
@@ -290,4 +400,26 @@ async fn nobody_is_booked_before_they_accept() {
     world.settle().await;
     assert!(world.bookings(ann.person).await.is_empty());
     assert_eq!(world.state(ann.id).await, EntryState::Offered);
+}
+
+/// freeCodeCamp/chapter#900: an event to which people are invited moved them up by itself when somebody cancelled.
+#[tokio::test]
+async fn where_staff_pick_a_cancellation_moves_nobody() {
+    let world = World::with(Policy { ordering: Ordering::Manual, ..two_hours() }, 1).await;
+    world.booked("Zoe", 1).await;
+    let ann = world.waiting("Ann", 1).await;
+    let newcomer = world.person("Max").await;
+    world.cancel_booking_of(world.person("Zoe").await).await;
+    world.settle().await;
+    world.later(Duration::hours(3));
+    world.settle().await;
+    assert!(world.offer(ann.id).await.is_none());
+    assert_eq!(world.told(ann.person, "offer").await, 0);
+    assert_eq!(
+        book_directly(&world, newcomer, 1).await,
+        BookOutcome::HeldForWaitlist,
+        "nor does a stranger get it"
+    );
+    let by_hand = world.waitlist.offer_to(world.event, ann.id, None, world.actor(), &reason()).await;
+    assert!(matches!(by_hand, Ok(OfferOutcome::Offered { .. })), "{by_hand:?}");
 }

@@ -125,7 +125,7 @@ async fn one_released_place_makes_one_offer_among_ten() {
 
 // ── triggers ───────────────────────────────────────────────────────────────────────────────────────────────
 
-/// ifinavet/yggdrasil#190: raising the capacity moved people up without a mail, or not at all.
+/// ifinavet/yggdrasil#190, Wunderbyte-GmbH/moodle-mod_booking#1073, SandeepVashishtha/Eventra#13392: raising the capacity moved people up without a mail, or not at all.
 #[tokio::test]
 async fn two_more_places_and_three_waiting_make_two_offers_and_two_mails() {
     let world = World::with(two_hours(), 5).await;

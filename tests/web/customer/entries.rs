@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 use chrono::Duration;
-use fairlist::domain::entry::EntryState;
-use fairlist::domain::policy::{Fit, Policy, PositionShown};
+use fairlist::domain::entry::{EntryState, PausedBy};
+use fairlist::domain::policy::{After, Band, Fit, Ordering, Policy, PositionShown};
 
 use super::Booth;
-use crate::harness::world::two_hours;
+use crate::harness::world::{reason, two_hours};
 
 #[tokio::test]
 async fn leaving_works_in_every_state_that_can_be_left() {
@@ -91,6 +91,7 @@ async fn after_too_many_unanswered_offers_the_page_says_how_to_resume() {
     visitor.get(&address).await.says("It is your turn");
 }
 
+/// Places for fewer went to somebody behind, and the rule by which they did is public. (jemproject/JEM-Project#2287)
 #[tokio::test]
 async fn a_larger_party_is_told_why_others_came_first() {
     let booth = Booth::with(Policy { fit: Fit::Fill, ..two_hours() }, 0).await;
@@ -104,6 +105,9 @@ async fn a_larger_party_is_told_why_others_came_first() {
     page.says("You need 3 places together. Places for fewer went to people after you, as the rule says");
     page.says("1 offer, not to you: you need 3 places together, and no more than 1 was left");
     assert!(!page.body.contains("Solo"), "nobody else is named");
+    visitor.get("/e/spring/fairness").await.says(
+        "When the first in line wants more places than are open, the next who fits is offered them, and that is recorded.",
+    );
 }
 
 /// Whoever waits reads why: how many were asked before them, and that nobody went past; while they paused, that too. No
@@ -186,6 +190,79 @@ async fn a_position_is_told_as_the_rule_says() {
     booth.world.rule(|policy| policy.position_shown = PositionShown::Exact).await;
     visitor.get(&address).await.says("number 13");
     booth.world.settle().await;
+}
+
+/// The number that people read is the order in which they are served, under every order. (webkom/lego#3211: the position
+/// shown to somebody who waited was not the real one)
+#[tokio::test]
+async fn the_number_on_my_page_is_when_my_turn_comes_under_every_order() {
+    let band = Band { number: -100, name: "Members".to_owned(), reason: "they keep it running".to_owned() };
+    for ordering in Ordering::ALL {
+        let rule = Policy { ordering: *ordering, bands: vec![band.clone()], ..two_hours() };
+        let booth = Booth::with(rule, 0).await;
+        let world = &booth.world;
+        let waiting = world.all_waiting(&["Ann", "Ben", "Cem", "Dua"]).await;
+        let (event, actor) = (world.event, world.actor());
+        match ordering {
+            Ordering::Priority => {
+                let moved = world.waitlist.move_to_band(event, waiting[2].id, -100, actor, &reason()).await;
+                moved.expect("a group");
+            }
+            Ordering::Lottery => {
+                world.waitlist.hold_draw(event, actor, &reason()).await.expect("a draw");
+            }
+            Ordering::Arrival | Ordering::Manual => {}
+        }
+        let paused =
+            world.waitlist.pause(event, waiting[0].id, PausedBy::Staff, None, actor, &reason()).await;
+        paused.expect("Ann is passed over");
+        let mut told = Vec::new();
+        for (entry, email) in
+            waiting[1..].iter().zip(["ben@example.org", "cem@example.org", "dua@example.org"])
+        {
+            let mut visitor = booth.signed_in(email).await;
+            let answer = visitor.get(&format!("/me/entries/{}", entry.id)).await.text(".answer");
+            let number = answer.split_once("number ").map(|(_, number)| number.trim_end_matches('.'));
+            told.push((number.and_then(|number| number.parse::<i64>().ok()).expect(&answer), entry.id));
+        }
+        told.sort_unstable();
+        assert_eq!(told.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3], "{ordering}");
+        for (number, entry) in told {
+            world.add_places(1).await;
+            world.settle().await;
+            if *ordering == Ordering::Manual {
+                // Nothing goes out by itself: whom the page proposes.
+                let line =
+                    world.waitlist.db().front_of_line(event, Fit::Strict, i16::MAX).await.expect("the line");
+                assert_eq!(line[0].candidate.entry, entry, "number {number}");
+                world.waitlist.offer_to(event, entry, None, actor, &reason()).await.expect("offered");
+            }
+            assert_eq!(world.state(entry).await, EntryState::Offered, "{ordering}: number {number}");
+        }
+    }
+}
+
+/// Who let an offer lapse and is off the list is told so, and is on it again with one press. (pretix: who lapsed was not
+/// put back and heard nothing)
+#[tokio::test]
+async fn whoever_lapsed_is_told_and_joins_again_with_one_press() {
+    let booth = Booth::with(Policy { after_expiry: After::Leave, ..two_hours() }, 1).await;
+    let world = &booth.world;
+    let waiting = world.all_waiting(&["Ann", "Ben"]).await;
+    world.settle().await;
+    booth.later(Duration::hours(2));
+    world.settle().await;
+    assert_eq!(world.told(waiting[0].person, "lapsed").await, 1);
+    let mut ann = booth.signed_in("ann@example.org").await;
+    let page = ann.get(&format!("/me/entries/{}", waiting[0].id)).await;
+    page.says("1 place waited for you, but the time to take them ran out.");
+    assert_eq!(page.text("form[action='/e/spring/join'] button"), "Join again for 1 place");
+    let field = |name: &str| page.attribute(&format!("form input[name={name}]"), "value").expect("filled in");
+    let fields = [("person", field("person")), ("party", field("party"))];
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    ann.submit("/e/spring/join", &fields).await.says("You are on the waitlist for 1 place, number 1.");
+    assert_eq!(world.state(waiting[1].id).await, EntryState::Offered, "Ben was next");
+    world.settle().await;
 }
 
 #[tokio::test]

@@ -198,6 +198,21 @@ async fn with_no_places_everybody_waits() {
         .says("You are on the waitlist for 1 place, number 1.");
 }
 
+/// Nothing is left for the public, and there are places for others: whoever comes can join. (pretix/pretix#5188,
+/// alfio-event/alf.io#348: no way to join while a category that the public does not see had places)
+#[tokio::test]
+async fn whoever_may_not_book_what_is_open_may_join() {
+    let booth = Booth::with(Policy { party_limit: Some(6), ..two_hours() }, 5).await;
+    booth.world.waiting("Family", 6).await;
+    booth.world.settle().await;
+    let mut visitor = booth.visitor();
+    let event = visitor.get("/e/spring").await;
+    event.says("No place is free for booking: what came free is held for the waitlist.");
+    assert!(event.texts("#book").is_empty());
+    let (entry, _) = booth.join(&mut visitor, "Ann", "ann@example.org").await;
+    entry.says("You are on the waitlist for 1 place, number 2.");
+}
+
 #[tokio::test]
 async fn a_list_that_takes_nobody_says_why() {
     let booth = Booth::with(Policy { list_cap: Some(1), ..two_hours() }, 1).await;
