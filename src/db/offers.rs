@@ -21,6 +21,7 @@ struct OfferRow {
     party: i32,
     pass_number: Option<i64>,
     made_by: Option<Uuid>,
+    made_reason: String,
     policy_version: i32,
     band: i16,
     round: i32,
@@ -47,6 +48,7 @@ impl TryFrom<OfferRow> for Offer {
             party: row.party,
             pass: row.pass_number,
             made_by: row.made_by.map(StaffId),
+            made_reason: Reason::parse(&row.made_reason),
             policy_version: row.policy_version,
             key: OrderKey { band: row.band, round: row.round, rank: row.rank },
             made_at: row.made_at,
@@ -64,7 +66,7 @@ macro_rules! select_offers {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             OfferRow,
-            "SELECT o.event_id, o.id, o.entry_id, e.person_id, o.kind, o.state, o.party, o.pass_number, o.made_by, \
+            "SELECT o.event_id, o.id, o.entry_id, e.person_id, o.kind, o.state, o.party, o.pass_number, o.made_by, o.made_reason, \
              o.policy_version, o.band, o.round, o.rank, o.made_at, o.expires_at, o.ended_at, o.end_reason, \
              o.reactivations, o.tellings FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id "
                 + $tail,

@@ -10,7 +10,7 @@ use super::{Db, DbError};
 use crate::domain::allocation::SkipReason;
 use crate::domain::audit::Act;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PlaceId, ReleaseId};
-use crate::domain::offer::{OfferKind, OfferState};
+use crate::domain::offer::{Offer, OfferKind, OfferState};
 use crate::domain::reason::Reason;
 
 /// From where places came back.
@@ -262,6 +262,31 @@ impl Db {
         Ok(rows.into_iter().map(|row| (ReleaseId(row.id), row.at)).collect())
     }
 
+    /// The last releases of what an offer keeps or kept, and of what a call was made for; the newest first.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn releases_of_offer(&self, offer: &Offer) -> Result<Vec<(ReleaseId, DateTime<Utc>)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT id AS "id!", at AS "at!" FROM (
+                   SELECT r.id, r.at FROM audit a CROSS JOIN LATERAL (
+                       SELECT id, at FROM releases WHERE event_id = $1 AND a.subject_id = ANY(places) AND at <= a.at
+                       ORDER BY at DESC, id DESC LIMIT 1) r
+                   WHERE a.event_id = $1 AND a.entry_id = $3 AND a.at = $4 AND a.act = 'held'
+                   UNION
+                   SELECT r.id, r.at FROM offers o JOIN releases r ON r.event_id = $1 AND r.at = o.told_for
+                   WHERE o.event_id = $1 AND o.id = $2) both_kinds
+               ORDER BY at DESC, id DESC LIMIT 5"#,
+            offer.event.0,
+            offer.id.0,
+            offer.entry.0,
+            offer.made_at
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(|row| (ReleaseId(row.id), row.at)).collect())
+    }
+
     /// What happened to places, each on its own, in order: with `since`, from the record that opened it then on and the
     /// oldest first; else everything, the newest first. At most `limit` records of each.
     ///
@@ -405,7 +430,8 @@ impl Db {
             .collect()
     }
 
-    /// Whom a pass passed over, by reason, with the first `limit` of each who wait unchanged since.
+    /// Whom a pass passed over, by reason, with the first `limit` of each who wait unchanged since. Who stood where then
+    /// is not looked for here, so nobody is named once a draw, another order or another group has moved people.
     ///
     /// # Errors
     /// What the database says.
@@ -422,6 +448,12 @@ impl Db {
                    WHERE e.event_id = $1 AND e.eligible AND e.state_since <= s.at
                      AND (e.band, e.round, e.rank) < (s.band, s.round, s.rank)
                      AND (e.party > s.party_above OR e.declined_at >= s.declined_since)
+                     AND NOT EXISTS (SELECT FROM audit a WHERE a.event_id = $1 AND a.subject_id = e.id AND a.at > s.at
+                                     AND a.act = 'band_changed')
+                     AND NOT EXISTS (SELECT FROM draws d WHERE d.event_id = $1 AND d.drawn_at > s.at)
+                     AND NOT EXISTS (SELECT FROM policies p JOIN policies q USING (event_id)
+                                     WHERE p.event_id = $1 AND p.made_at > s.at AND q.version = p.version - 1
+                                       AND p.ordering <> q.ordering)
                    ORDER BY e.band, e.round, e.rank LIMIT $3) n ON true
                WHERE s.event_id = $1 AND s.pass_number = $2 ORDER BY s.reason"#,
             event.0,

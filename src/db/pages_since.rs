@@ -11,10 +11,13 @@ use crate::domain::audit::Act;
 use crate::domain::entry::{Entry, EntryState, OrderKey};
 use crate::domain::offer::OfferKind;
 use crate::domain::reason::Reason;
-use crate::domain::trail::{EntryMark, How, Stand, trail};
+use crate::domain::trail::{EntryMark, How, Mark, Stand, trail};
 
 /// Counting goes back over at most so many looks of the event, so that a page costs the same however old its list is.
 pub const LOOKED_BACK: i64 = 2_000;
+
+/// So many draws and changes of order, the last, are looked through for an entry: a ranking may be long.
+const DRAWS_LOOKED_AT: i64 = 20;
 
 /// A look at the line that made offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,61 +66,64 @@ pub struct Since {
 }
 
 impl Db {
-    /// How an entry stood at every instant, from its own records, and from the draw or the change of order that moved
-    /// it without one.
+    /// How an entry stood at every instant, from its own records, and from the draws and the changes of order that moved
+    /// it with one record for all.
     ///
     /// # Errors
     /// What the database says.
     pub async fn trail_of(&self, entry: &Entry) -> Result<Vec<Stand>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT at, act, actor = 'staff' AS "by_staff!", to_state, reason, order_key FROM audit
+            r#"SELECT seq, at, act, actor = 'staff' AS "by_staff!", to_state, reason, order_key FROM audit
                WHERE event_id = $1 AND subject_id = $2 ORDER BY seq DESC LIMIT 500"#,
             entry.event.0,
             entry.id.0
         )
         .fetch_all(self.pool())
         .await?;
-        let mut marks: Vec<EntryMark> = rows
-            .into_iter()
-            .rev()
-            .filter_map(|row| {
-                Some(EntryMark {
-                    at: row.at,
-                    act: Act::parse(&row.act)?,
-                    reason: Reason::parse(&row.reason),
-                    by_staff: row.by_staff,
-                    to: row.to_state.as_deref().and_then(EntryState::parse),
-                    key: row.order_key.as_deref().and_then(OrderKey::parse),
-                })
-            })
-            .collect();
-        if marks.last().is_some_and(|last| last.key != Some(entry.key)) {
-            let moved_at = self.moved_without_record(entry).await?;
-            let place = marks.partition_point(|mark| mark.at <= moved_at);
-            let act = Act::Drawn;
+        let Some(first) = rows.last().map(|row| row.seq) else { return Ok(Vec::new()) };
+        let mut marks: Vec<(i64, Mark)> = self.reorderings(entry, first).await?;
+        marks.extend(rows.into_iter().filter_map(|row| {
             let mark = EntryMark {
-                at: moved_at,
-                act,
-                reason: None,
-                by_staff: false,
-                to: None,
-                key: Some(entry.key),
+                at: row.at,
+                act: Act::parse(&row.act)?,
+                reason: Reason::parse(&row.reason),
+                by_staff: row.by_staff,
+                to: row.to_state.as_deref().and_then(EntryState::parse),
+                key: row.order_key.as_deref().and_then(OrderKey::parse),
             };
-            marks.insert(place, mark);
-        }
-        Ok(trail(&marks))
+            Some((row.seq, Mark::Own(mark)))
+        }));
+        marks.sort_unstable_by_key(|(seq, _)| *seq);
+        Ok(trail(marks.into_iter().map(|(_, mark)| mark)))
     }
 
-    /// A draw ranks a pool with one record for all, and another order takes ranks back with the record of the rule.
-    async fn moved_without_record(&self, entry: &Entry) -> Result<DateTime<Utc>, DbError> {
-        Ok(sqlx::query_scalar!(
-            r#"SELECT coalesce((SELECT max(drawn_at) FROM draws WHERE event_id = $1 AND $2),
-                               (SELECT max(made_at) FROM policies WHERE event_id = $1)) AS "at!""#,
+    /// The last draws that ranked an entry, and the last changes of order, after a record of the event's audit.
+    async fn reorderings(&self, entry: &Entry, after: i64) -> Result<Vec<(i64, Mark)>, DbError> {
+        let rows = sqlx::query!(
+            r#"SELECT a.seq, a.at, d.number AS "draw?", d.first_rank AS "first_rank?",
+                      position($3 IN d.ranking) AS "found?"
+               FROM (SELECT * FROM audit WHERE event_id = $1 AND subject_id = $1 AND act IN ('drawn', 'rule_changed')
+                       AND seq > $2 ORDER BY seq DESC LIMIT $4) a
+               LEFT JOIN policies p ON p.event_id = $1 AND a.act = 'rule_changed' AND p.version = a.policy_version
+               LEFT JOIN policies q ON q.event_id = $1 AND q.version = p.version - 1
+               LEFT JOIN draws d ON d.event_id = $1 AND a.act = 'drawn'
+                    AND d.number = substring(a.to_state FROM '^draw ([0-9]+):')::integer
+               WHERE d.number IS NOT NULL OR p.ordering <> q.ordering"#,
             entry.event.0,
-            entry.key.band < 0
+            after,
+            entry.id.0.as_bytes().as_slice(),
+            DRAWS_LOOKED_AT
         )
-        .fetch_one(self.pool())
-        .await?)
+        .fetch_all(self.pool())
+        .await?;
+        let marks = rows.into_iter().filter_map(|row| {
+            let Some(draw) = row.draw else { return Some((row.seq, Mark::OrderChanged { at: row.at })) };
+            // Ids are packed one after the other; 0 is not found.
+            let before = i64::from(row.found?) - 1;
+            let rank = OrderKey::rank_of(row.first_rank? + before / 16);
+            (before >= 0 && before % 16 == 0).then_some((row.seq, Mark::Drawn { at: row.at, draw, rank }))
+        });
+        Ok(marks.collect())
     }
 
     /// The looks that made offers since an entry joined, until it was over: the last `limit`, and how many there were.

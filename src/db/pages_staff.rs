@@ -124,6 +124,8 @@ pub struct LiveOffer {
     pub expires_at: DateTime<Utc>,
     /// It is a call, which keeps nothing.
     pub is_call: bool,
+    /// It is the final call.
+    pub is_final: bool,
 }
 
 /// How many of the line are hindered by what; counting stops at [`HINDERED_COUNTED`].
@@ -427,7 +429,8 @@ impl Db {
     /// What the database says.
     pub async fn live_offers(&self, event: EventId, limit: i64) -> Result<Vec<LiveOffer>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, o.kind = 'call' AS "is_call!", w.name
+            r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, o.kind = 'call' AS "is_call!", w.name,
+                      o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!"
                FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
                WHERE o.event_id = $1 AND o.state IN ('pending', 'accepting') ORDER BY o.expires_at, o.id LIMIT $2"#,
@@ -446,6 +449,7 @@ impl Db {
                 made_at: row.made_at,
                 expires_at: row.expires_at,
                 is_call: row.is_call,
+                is_final: row.is_final,
             })
             .collect())
     }

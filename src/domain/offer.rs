@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::entry::OrderKey;
 use super::ids::{EntryId, EventId, OfferId, PersonId, StaffId};
+use super::reason::Reason;
 use super::words;
 
 words! {
@@ -57,6 +58,8 @@ pub struct Offer {
     pub pass: Option<i64>,
     /// Who of the staff made it.
     pub made_by: Option<StaffId>,
+    /// By which rule, or why staff made it.
+    pub made_reason: Option<Reason>,
     /// The version of the rule it was made under.
     pub policy_version: i32,
     /// The entry's order key when it was offered.
@@ -76,6 +79,12 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// The last call before the start: a race until then.
+    #[must_use]
+    pub fn is_final_call(&self) -> bool {
+        self.kind == OfferKind::Call && self.made_reason == Some(Reason::FinalCall)
+    }
+
     /// Pending and before its deadline (half-open: the deadline itself is late).
     #[must_use]
     pub fn is_claimable(&self, now: DateTime<Utc>) -> bool {

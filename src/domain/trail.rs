@@ -1,10 +1,12 @@
-//! How an entry stood in the line at every instant, from its own records; and what each look at the line meant for it.
+//! How an entry stood in the line at every instant, from its own records and what moved everybody; and what each look at
+//! the line meant for it.
 
 use chrono::{DateTime, Utc};
 
 use super::allocation::SkipReason;
 use super::audit::Act;
 use super::entry::{EntryState, Hindrance, OrderKey, PausedBy};
+use super::policy::band_of_draw;
 use super::reason::Reason;
 
 /// One record of an entry.
@@ -22,6 +24,27 @@ pub struct EntryMark {
     pub to: Option<EntryState>,
     /// The order key from then on.
     pub key: Option<OrderKey>,
+}
+
+/// What changed how an entry stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A record of its own.
+    Own(EntryMark),
+    /// A draw ranked it, with one record for the whole pool.
+    Drawn {
+        /// When.
+        at: DateTime<Utc>,
+        /// Which.
+        draw: i32,
+        /// The rank it drew.
+        rank: i64,
+    },
+    /// Another order is the rule, and takes back what the one before gave.
+    OrderChanged {
+        /// When.
+        at: DateTime<Utc>,
+    },
 }
 
 /// How an entry stood.
@@ -102,26 +125,68 @@ impl Flags {
     }
 }
 
-/// How an entry stood, from its records in order.
-#[must_use]
-pub fn trail(marks: &[EntryMark]) -> Vec<Stand> {
-    let mut flags = Flags::default();
-    let (mut state, mut key, mut declined_at) = (EntryState::Unconfirmed, None, None);
-    let mut stands: Vec<Stand> = Vec::with_capacity(marks.len());
-    for mark in marks {
-        flags.follow(mark);
-        state = mark.to.unwrap_or(state);
-        key = mark.key.or(key);
-        if mark.act == Act::Declined || mark.reason == Some(Reason::CallEnded) {
-            declined_at = Some(mark.at);
+/// Where an entry stands, and its rank in the line where a draw gave it another.
+#[derive(Clone, Copy)]
+struct Standing {
+    key: OrderKey,
+    undrawn: Option<i64>,
+}
+
+impl Standing {
+    fn own(before: Option<Self>, key: Option<OrderKey>) -> Option<Self> {
+        let key = key.or(before.map(|before| before.key))?;
+        // Who was drawn and went to the end of the line is in it again.
+        Some(Self { key, undrawn: before.and_then(|before| before.undrawn).filter(|_| key.band < 0) })
+    }
+
+    fn drawn(self, draw: i32, rank: i64) -> Self {
+        let undrawn = self.undrawn.or(Some(self.key.rank));
+        Self { key: OrderKey { band: band_of_draw(draw), round: 0, rank }, undrawn }
+    }
+
+    fn taken_back(self) -> Self {
+        if self.key.band >= 0 {
+            return self;
         }
+        let rank = self.undrawn.unwrap_or(self.key.rank);
+        Self { key: OrderKey { band: 0, rank, ..self.key }, undrawn: None }
+    }
+}
+
+/// How an entry stood, from all that changed it, in order.
+#[must_use]
+pub fn trail(marks: impl IntoIterator<Item = Mark>) -> Vec<Stand> {
+    let mut flags = Flags::default();
+    let (mut state, mut declined_at) = (EntryState::Unconfirmed, None);
+    let mut standing: Option<Standing> = None;
+    let mut stands: Vec<Stand> = Vec::new();
+    for mark in marks {
+        let at = match mark {
+            Mark::Own(mark) => {
+                flags.follow(&mark);
+                state = mark.to.unwrap_or(state);
+                standing = Standing::own(standing, mark.key);
+                if mark.act == Act::Declined || mark.reason == Some(Reason::CallEnded) {
+                    declined_at = Some(mark.at);
+                }
+                mark.at
+            }
+            Mark::Drawn { at, draw, rank } => {
+                standing = standing.map(|before| before.drawn(draw, rank));
+                at
+            }
+            Mark::OrderChanged { at } => {
+                standing = standing.map(Standing::taken_back);
+                at
+            }
+        };
         let how = match (state, flags.hindrance()) {
             (EntryState::Waiting, None) => How::Eligible,
             (EntryState::Waiting, Some(hindrance)) => How::Hindered(hindrance),
             (state, _) => How::Away(state),
         };
-        if let Some(key) = key {
-            stands.push(Stand { since: mark.at, key, how, declined_at });
+        if let Some(Standing { key, .. }) = standing {
+            stands.push(Stand { since: at, key, how, declined_at });
         }
     }
     stands
@@ -171,14 +236,14 @@ mod tests {
         DateTime::UNIX_EPOCH + Duration::minutes(n)
     }
 
-    fn mark(at: i64, act: Act, reason: Reason, to: EntryState, rank: i64) -> EntryMark {
+    fn mark(at: i64, act: Act, reason: Reason, to: EntryState, rank: i64) -> Mark {
         let key = Some(OrderKey { band: 0, round: 0, rank });
-        EntryMark { at: minute(at), act, reason: Some(reason), by_staff: false, to: Some(to), key }
+        Mark::Own(EntryMark { at: minute(at), act, reason: Some(reason), by_staff: false, to: Some(to), key })
     }
 
     #[test]
     fn what_a_look_meant_follows_from_how_the_entry_stood_then() {
-        let trail = trail(&[
+        let trail = trail([
             mark(0, Act::Joined, Reason::Joined, EntryState::Unconfirmed, 1),
             mark(10, Act::Confirmed, Reason::Confirmed, EntryState::Waiting, 1),
             mark(20, Act::Paused, Reason::Paused, EntryState::Waiting, 1),
@@ -206,7 +271,7 @@ mod tests {
     #[test]
     fn a_contact_problem_ends_or_is_overruled() {
         let contact = |at, act, reason| mark(at, act, reason, EntryState::Waiting, 1);
-        let trail = trail(&[
+        let trail = trail([
             contact(0, Act::Joined, Reason::Joined),
             contact(1, Act::ContactChanged, Reason::ContactProblem),
             contact(2, Act::Placed, Reason::CustomerAsked),

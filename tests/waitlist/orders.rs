@@ -382,3 +382,15 @@ async fn while_a_long_list_is_put_into_its_new_order_nothing_is_drawn_or_moved_a
     reordering(true).await;
     assert_eq!(into_group(&world, &line[3], -200).await, BandOutcome::Reordering);
 }
+
+/// Other settings of a lottery leave the order drawn as it is, in the list and for whoever reads the records.
+#[tokio::test]
+async fn another_version_of_a_lottery_goes_on_down_the_order_drawn() {
+    let world = World::with(lottery(), 0).await;
+    world.all_waiting(&FOUR).await;
+    let first = served(&world, 1).await;
+    world.rule(|policy| policy.window = Some(Duration::hours(5))).await;
+    let rest = served(&world, 2).await;
+    let ranking = world.database.db().public_draw(world.event, 1).await.expect("the draw").ranking;
+    assert_eq!([first, rest].concat(), ranking[..3]);
+}

@@ -4,7 +4,7 @@ use chrono::Duration;
 use fairlist::domain::allocation::SkipReason;
 use fairlist::domain::entry::{Entry, EntryState, Hindrance, PausedBy};
 use fairlist::domain::ids::EntryId;
-use fairlist::domain::policy::{Band, Fit, Ordering, Policy};
+use fairlist::domain::policy::{Band, Draws, Fit, Ordering, Policy, band_of_draw};
 use fairlist::domain::reason::Reason;
 use fairlist::domain::trail::{Fate, fate};
 use fairlist::waitlist::bands::BandOutcome;
@@ -118,4 +118,58 @@ async fn groups_and_draws_are_orders_too() {
         }
     }
     assert_eq!(waiting, 1);
+}
+
+/// A second draw ranks again those of the first who still wait, another order takes both back, and another version of
+/// the same order takes nothing back: at every look the rank of that time counts.
+#[tokio::test]
+async fn each_draw_and_change_of_order_counts_from_its_own_instant() {
+    let world =
+        World::with(Policy { ordering: Ordering::Lottery, draws: Draws::ByStaff, ..two_hours() }, 0).await;
+    let entries = world.all_waiting(&["Ada", "Ben", "Cem", "Dua", "Eve", "Fay", "Gil", "Hal"]).await;
+    let draw = async || {
+        world.later(Duration::minutes(1));
+        world.waitlist.hold_draw(world.event, world.actor(), &reason()).await.expect("a draw");
+        let number = i32::try_from(world.waitlist.db().draws(world.event).await.expect("draws").len());
+        let draw = world.waitlist.db().public_draw(world.event, number.expect("few")).await;
+        draw.expect("the draw").ranking
+    };
+    let first = draw().await;
+    a_place(&world, 2).await;
+    world.rule(|policy| policy.window = Some(Duration::hours(20))).await;
+    a_place(&world, 1).await;
+    let second = draw().await;
+    a_place(&world, 1).await;
+    world.rule(|policy| (policy.ordering, policy.draws) = (Ordering::Arrival, Draws::AtNeed)).await;
+    let third: Vec<EntryId> =
+        entries.iter().map(|entry| entry.id).filter(|id| second[1..].contains(id)).collect();
+    a_place(&world, 1).await;
+    let offered = [&first[..2], &first[2..3], &second[..1], &third[..1]];
+    for last in &third[1..] {
+        let told = fates(&world, *last).await;
+        let expected: Vec<(Fate, i64)> = offered
+            .iter()
+            .rev()
+            .map(|offers| (Fate::Behind, i64::try_from(offers.len()).expect("few")))
+            .collect();
+        assert_eq!(told, expected, "nobody who was offered a place was behind");
+        // Where it stood is where the draws and the line have it.
+        let trail = world.waitlist.db().trail_of(&world.entry(*last).await).await.expect("records");
+        let before = |order: &[EntryId]| order.iter().position(|id| id == last).expect("ranked");
+        let stands: Vec<(i16, i64)> =
+            trail.iter().map(|stand| (stand.key.band, stand.key.rank >> 20)).collect();
+        let entry = entries.iter().find(|entry| entry.id == *last).expect("known");
+        let line = entry.key.rank >> 20;
+        let drawn = |number, start: i64, order| {
+            (band_of_draw(number), start + i64::try_from(before(order)).expect("few"))
+        };
+        assert_eq!(
+            stands,
+            [(0, line), drawn(1, 9, &first), drawn(2, 17, &second), (0, line)],
+            "joined, drawn, drawn again, in the line again"
+        );
+    }
+    for (number, offer) in offered.concat().into_iter().enumerate() {
+        assert_eq!(world.state(offer).await, EntryState::Offered, "{number}");
+    }
 }

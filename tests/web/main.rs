@@ -12,6 +12,7 @@ mod import;
 mod journey;
 mod mail;
 mod outages;
+mod passed_over;
 mod probe;
 mod routes;
 mod script;

@@ -47,6 +47,10 @@ async fn a_place_that_came_back_is_followed_until_it_is_booked() {
     world.settle().await;
     world.later(Duration::minutes(5));
     let offer = world.live_offer(entries[1].id).await;
+    // From an offer there is a way to where its place came from.
+    let page = nora.get(&desk.path(&format!("/offers/{}", offer.id))).await;
+    let release = page.attribute("dd a[href*='/releases/']", "href").expect("its release");
+    says(&nora.get(&release).await, "the offer to Otto ended: no answer before the deadline");
     world.accept(offer.id, offer.person).await;
     let list = nora.get(&desk.path("/releases")).await;
     let rows = list.texts("tbody tr");

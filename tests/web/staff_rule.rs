@@ -5,7 +5,7 @@ use chrono::Duration;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::role::Role;
 
-use crate::harness::desk::{Desk, says};
+use crate::harness::desk::{Desk, does_not_say, says};
 use crate::harness::visitor::{Answer, Visitor};
 use crate::harness::world::two_hours;
 
@@ -395,7 +395,15 @@ async fn staff_who_pick_make_the_final_call_with_a_reason() {
     for entry in &line {
         assert_eq!(desk.world.state(entry.id).await, EntryState::Offered);
     }
-    says(&anna.get(&desk.path("")).await, "called, not held");
+    // It is named so to whoever looks at one of its calls.
+    says(&anna.get(&desk.path("")).await, "final call, not held");
+    says(&anna.get(&desk.path("/offers")).await, "final call, not held");
+    let call = desk.world.live_offer(line[0].id).await;
+    let page = anna.get(&desk.path(&format!("/offers/{}", call.id))).await;
+    assert_eq!(page.text("h1").replace(['\u{2068}', '\u{2069}'], ""), "Final call to Ada");
+    says(&page, "The final call: Ada is called for 1 place until");
+    let public = Visitor::new(&desk.router).get(&format!("/offers/{}", call.id)).await;
+    says(&public, "The final call for a…@e….org, and for everybody else who waits. It is a race:");
 }
 
 /// Every page that speaks of a call names it a race, to whom it is for and to whoever has the link or comes by.
@@ -420,4 +428,9 @@ async fn a_call_is_named_a_race_wherever_it_is_shown() {
     let offers = anna.get(&desk.path("/offers")).await;
     says(&offers, "2 offers are out.");
     says(&offers, "called, not held");
+    let page = anna.get(&desk.path(&format!("/offers/{}", call.id))).await;
+    says(&page, "Ada is called for 1 place until");
+    does_not_say(&page, "inal call");
+    let release = page.attribute("dd a[href*='/releases/']", "href").expect("what the call is for");
+    says(&anna.get(&release).await, "Called at once, and the first to accept has it:");
 }

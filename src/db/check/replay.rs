@@ -175,7 +175,6 @@ pub(super) struct Replay {
     eligible: BTreeMap<i32, BTreeSet<(OrderKey, Uuid)>>,
     /// Named once, however often they were passed over.
     named: HashSet<Uuid>,
-    ordering: Option<Ordering>,
 }
 
 impl Replay {
@@ -202,8 +201,8 @@ impl Replay {
     /// Another order takes back what the one before gave.
     fn rule_changed(&mut self, event: Uuid, record: &StoredRecord, facts: &Facts) {
         let version = record.policy_version.unwrap_or_default();
-        let ordering = facts.orders.get(&(event, version)).copied();
-        if self.ordering != ordering {
+        let order = |version| facts.orders.get(&(event, version)).copied();
+        if order(version - 1) != order(version) {
             let ahead: Vec<(Uuid, Line)> = self
                 .lines
                 .iter()
@@ -217,7 +216,6 @@ impl Replay {
                 self.put_in(id, line);
             }
         }
-        self.ordering = ordering;
     }
 
     /// A draw gives its pool ranks of their own.

@@ -19,7 +19,7 @@ use crate::db::pages_customer::events::EventSheet;
 use crate::domain::audit::Actor;
 use crate::domain::entry::{Entry, EntryState, PausedBy};
 use crate::domain::ids::EntryId;
-use crate::domain::policy::{After, Fit, PositionShown};
+use crate::domain::policy::{After, Fit, Ordering, PositionShown};
 use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::when::{self, When};
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
@@ -315,6 +315,21 @@ impl EntryPage {
     /// What the person paused, or silence did, the person resumes; what staff paused, staff do.
     fn may_resume(&self) -> bool {
         matches!(self.entry.paused, Some(PausedBy::Person | PausedBy::Silent))
+    }
+
+    /// Nothing goes out by itself.
+    fn by_hand(&self) -> bool {
+        self.sheet.facts.passive || self.sheet.ordering == Ordering::Manual && !self.sheet.facts.calls
+    }
+
+    fn who_is_first(&self) -> &'static str {
+        match self.sheet.ordering {
+            Ordering::Arrival | Ordering::Manual => "Who came first is asked first.",
+            Ordering::Priority => {
+                "The groups of this list are asked first, and in each, as among everybody else, who came first."
+            }
+            Ordering::Lottery => "A draw that anybody can check decides who is asked first.",
+        }
     }
 
     /// What becomes of an offer without an answer.

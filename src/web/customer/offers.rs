@@ -102,6 +102,11 @@ impl OfferPage {
         self.sheet.offer.kind == OfferKind::Call
     }
 
+    /// The last before the start.
+    fn is_final(&self) -> bool {
+        self.sheet.offer.is_final_call()
+    }
+
     /// What is open at this moment.
     fn open(&self) -> String {
         match self.sheet.open {

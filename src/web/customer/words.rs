@@ -170,6 +170,9 @@ fn why_no_place(
 ) -> Vec<String> {
     let mut why = Vec::new();
     match free {
+        Free::Full if sheet.facts.calls => why.push(
+            "Every place is booked. As soon as one comes free, everybody who could take it is called.".to_owned(),
+        ),
         Free::Full => why.push("Every place is booked. As soon as one comes free, the first in line is asked.".to_owned()),
         Free::NoneYet => why.push("There are no places yet.".to_owned()),
         Free::HeldForList(until) if sheet.facts.places.open == 0 => why.push(match until {

@@ -273,7 +273,7 @@ impl About {
     async fn first(&self, state: &WebState) -> Result<String, Error> {
         let offer = state.db.find_offer(self.offer.id).await?;
         let last = state.db.last_step_of(offer.event, offer.id.0).await?;
-        Ok(somebody_was_first(&self.frame, last.as_ref(), offer_is(offer.state)))
+        Ok(somebody_was_first(&self.frame, last.as_ref(), offer_is(offer.kind, offer.state)))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::db::places::Place;
 use crate::domain::audit::Act as Done;
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::ids::{EventId, OfferId};
-use crate::domain::offer::{Offer, OfferState};
+use crate::domain::offer::{Offer, OfferKind, OfferState};
 use crate::domain::role::Act;
 use crate::domain::standing::grouped;
 use crate::domain::when::{self, When};
@@ -182,6 +182,8 @@ struct OfferPage {
     person: Person,
     held: Vec<Place>,
     reference: Option<String>,
+    /// Where the places of it came back, and when.
+    releases: Vec<(String, When)>,
     diagram: Diagram,
     made_by: Option<String>,
     happened: Vec<Happened>,
@@ -213,8 +215,12 @@ impl OfferPage {
         self.offer.state == OfferState::Pending && !self.offer.is_claimable(self.layout.now)
     }
 
+    fn is_call(&self) -> bool {
+        self.offer.kind == OfferKind::Call
+    }
+
     fn is(&self) -> &'static str {
-        words::offer_is(self.offer.state)
+        words::offer_is(self.offer.kind, self.offer.state)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates lend what they pass")]
@@ -264,6 +270,9 @@ async fn show(
     let acts: Vec<Done> = steps.iter().rev().filter_map(|step| step.act).collect();
     let frame = EventFrame::new(event, Tab::Offers, staff.now);
     let messages = messages_to(&state, &staff, &frame, offer.person).await?;
+    let releases = state.db.releases_of_offer(&offer).await?;
+    let release = |(id, at)| (frame.path(format!("/releases/{id}")), frame.when(at));
+    let releases = releases.into_iter().map(release).collect();
     let possible = if staff.may(Act::ActOnOffers) {
         [OfferAct::Extend, OfferAct::Accept, OfferAct::Decline, OfferAct::Reactivate, OfferAct::Revoke]
             .into_iter()
@@ -283,6 +292,7 @@ async fn show(
         person,
         held,
         reference,
+        releases,
         made_by,
         messages,
     }))

@@ -7,7 +7,7 @@ use crate::db::pages_history::{Doer, Step};
 use crate::domain::allocation::PassOutcome;
 use crate::domain::audit::Act;
 use crate::domain::entry::{EntryState, Hindrance, PausedBy};
-use crate::domain::offer::OfferState;
+use crate::domain::offer::{OfferKind, OfferState};
 use crate::domain::reason::Reason;
 
 /// Who did it, at the beginning of a sentence.
@@ -149,17 +149,28 @@ pub fn pass(outcome: PassOutcome, offered: i32) -> String {
 
 /// What is the case with an offer that is not pending any more.
 #[must_use]
-pub fn offer_is(state: OfferState) -> &'static str {
-    match state {
-        OfferState::Pending => "This offer is pending.",
-        OfferState::Accepting => {
+pub fn offer_is(kind: OfferKind, state: OfferState) -> &'static str {
+    match (kind, state) {
+        (OfferKind::Hold, OfferState::Pending) => "This offer is pending.",
+        (OfferKind::Call, OfferState::Pending) => "This call is pending.",
+        (_, OfferState::Accepting) => {
             "This offer is just being confirmed by the booking service. Wait for its answer."
         }
-        OfferState::Accepted => "This offer was accepted: what it kept is booked.",
-        OfferState::Declined => "This offer was declined: what it kept went on to the next in line.",
-        OfferState::Expired => "This offer has expired: what it kept went on to the next in line.",
-        OfferState::Revoked => "This offer was taken back: what it kept went on to the next in line.",
-        OfferState::Conflicted => "This offer failed: the booking service says that the place is gone.",
+        (OfferKind::Hold, OfferState::Accepted) => "This offer was accepted: what it kept is booked.",
+        (OfferKind::Call, OfferState::Accepted) => "This call was accepted: what was open is booked.",
+        (OfferKind::Hold, OfferState::Declined) => {
+            "This offer was declined: what it kept went on to the next in line."
+        }
+        (OfferKind::Call, OfferState::Declined) => "This call was declined. It had kept nothing.",
+        (OfferKind::Hold, OfferState::Expired) => {
+            "This offer has expired: what it kept went on to the next in line."
+        }
+        (OfferKind::Call, OfferState::Expired) => "This call ended without an answer. It had kept nothing.",
+        (OfferKind::Hold, OfferState::Revoked) => {
+            "This offer was taken back: what it kept went on to the next in line."
+        }
+        (OfferKind::Call, OfferState::Revoked) => "This call was taken back. It had kept nothing.",
+        (_, OfferState::Conflicted) => "This offer failed: the booking service says that the place is gone.",
     }
 }
 

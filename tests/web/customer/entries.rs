@@ -197,7 +197,12 @@ async fn a_position_is_told_as_the_rule_says() {
 #[tokio::test]
 async fn the_number_on_my_page_is_when_my_turn_comes_under_every_order() {
     let band = Band { number: -100, name: "Members".to_owned(), reason: "they keep it running".to_owned() };
-    for ordering in Ordering::ALL {
+    for (ordering, how) in Ordering::ALL.iter().zip([
+        "Who came first is asked first.",
+        "The groups of this list are asked first",
+        "A draw that anybody can check decides who is asked first.",
+        "The organizer offers places by hand.",
+    ]) {
         let rule = Policy { ordering: *ordering, bands: vec![band.clone()], ..two_hours() };
         let booth = Booth::with(rule, 0).await;
         let world = &booth.world;
@@ -221,7 +226,9 @@ async fn the_number_on_my_page_is_when_my_turn_comes_under_every_order() {
             waiting[1..].iter().zip(["ben@example.org", "cem@example.org", "dua@example.org"])
         {
             let mut visitor = booth.signed_in(email).await;
-            let answer = visitor.get(&format!("/me/entries/{}", entry.id)).await.text(".answer");
+            let page = visitor.get(&format!("/me/entries/{}", entry.id)).await;
+            page.says(how);
+            let answer = page.text(".answer");
             let number = answer.split_once("number ").map(|(_, number)| number.trim_end_matches('.'));
             told.push((number.and_then(|number| number.parse::<i64>().ok()).expect(&answer), entry.id));
         }
