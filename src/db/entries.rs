@@ -566,6 +566,18 @@ impl Db {
         select_entries!("WHERE e.id = $1", id.0).fetch_one(self.pool()).await?.try_into()
     }
 
+    /// Everybody who ever joined an event's list, in the order of arrival.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn all_entries(&self, event: EventId) -> Result<Vec<Entry>, DbError> {
+        entries(
+            select_entries!("WHERE e.event_id = $1 ORDER BY e.arrival", event.0)
+                .fetch_all(self.pool())
+                .await?,
+        )
+    }
+
     /// The last entry of a person on an event's list, live or over.
     ///
     /// # Errors

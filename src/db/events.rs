@@ -258,8 +258,8 @@ impl Db {
         let mut tx = self.pool().begin().await?;
         sqlx::query!(
             "INSERT INTO events (id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state,
-                                 list_opens_at, list_freezes_at, policy_version, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'draft', 'open', $9, $10, $11, $12)",
+                                 list_opens_at, list_freezes_at, policy_version, created_at, rule_due_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'draft', 'open', $9, $10, $11, $12, $13)",
             id.0,
             new.organization.0,
             new.slug,
@@ -271,7 +271,8 @@ impl Db {
             settings.list_opens_at,
             settings.list_freezes_at,
             policy.version,
-            now
+            now,
+            policy.due_after(now)
         )
         .execute(&mut *tx)
         .await?;

@@ -36,6 +36,7 @@ pub mod pages_history;
 pub mod pages_places;
 pub mod pages_queue;
 pub mod pages_releases;
+pub mod pages_simulation;
 pub mod pages_since;
 pub mod pages_staff;
 pub mod passes;

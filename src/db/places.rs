@@ -465,6 +465,14 @@ impl Db {
         )
     }
 
+    /// Every place an event ever had, in the order in which they are given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn all_places(&self, event: EventId) -> Result<Vec<Place>, DbError> {
+        places(select_places!("WHERE event_id = $1 ORDER BY number", event.0).fetch_all(self.pool()).await?)
+    }
+
     /// One place.
     ///
     /// # Errors

@@ -149,6 +149,12 @@ pub enum BeaconError {
     Empty,
 }
 
+/// What takes part in a draw of a beacon's signature that was verified before.
+#[must_use]
+pub fn beacon_randomness(signature: &[u8]) -> Bytes32 {
+    derive_randomness(signature)
+}
+
 /// The value of a beacon: checks the signature of the announced round against quicknet's key, without asking anybody,
 /// and gives the randomness that drand derives from it.
 ///

@@ -24,6 +24,7 @@ pub mod reason;
 pub mod role;
 pub mod secret;
 pub mod sheet;
+pub mod simulation;
 pub mod slug;
 pub mod standing;
 pub mod trail;

@@ -23,6 +23,7 @@ mod races;
 mod schema;
 mod service_faults;
 mod sets;
+mod simulation;
 mod since;
 mod smtp;
 mod structure;

@@ -30,21 +30,21 @@ const START: &str = "2027-03-01T09:00:00Z";
 /// Acts of one walk.
 const STEPS: usize = 120;
 
-fn band(number: i16, name: &str) -> Band {
+pub(super) fn band(number: i16, name: &str) -> Band {
     Band { number, name: name.to_owned(), reason: "so it was decided".to_owned() }
 }
 
-struct Walk {
-    database: TestDatabase,
+pub(super) struct Walk {
+    pub(super) database: TestDatabase,
     waitlist: Waitlist,
-    event: EventId,
+    pub(super) event: EventId,
     random: TestRng,
     /// What was done, for when it goes wrong.
-    done: Vec<String>,
+    pub(super) done: Vec<String>,
 }
 
 impl Walk {
-    async fn begin(seed: u8, policy: Policy) -> Self {
+    pub(super) async fn begin(seed: u8, policy: Policy) -> Self {
         let database = TestDatabase::at(START).await;
         let organization = OrganizationId(Uuid::from_u128(0xa));
         sqlx::query(
@@ -76,11 +76,11 @@ impl Walk {
         Self { database, waitlist, event, random, done: Vec::new() }
     }
 
-    fn now(&self) -> DateTime<Utc> {
+    pub(super) fn now(&self) -> DateTime<Utc> {
         self.database.clock().script().expect("a scripted clock")
     }
 
-    fn below(&mut self, n: u32) -> u32 {
+    pub(super) fn below(&mut self, n: u32) -> u32 {
         self.random.random_range(0..n)
     }
 
@@ -115,7 +115,7 @@ impl Walk {
         StaffReason { reason: Reason::Other, note: Some("because".to_owned()) }
     }
 
-    async fn join(&mut self) {
+    pub(super) async fn join(&mut self) {
         let n = self.below(40);
         let vouched = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
         let join = Join {
@@ -128,7 +128,7 @@ impl Walk {
         self.done.push(format!("{n} joins: {outcome:?}"));
     }
 
-    async fn confirm(&mut self) {
+    pub(super) async fn confirm(&mut self) {
         let Some(row) =
             self.some("SELECT person_id FROM entries WHERE state = 'unconfirmed' ORDER BY id").await
         else {
@@ -140,7 +140,7 @@ impl Walk {
         self.done.push(format!("code: {outcome:?}"));
     }
 
-    async fn answer(&mut self) {
+    pub(super) async fn answer(&mut self) {
         let Some((offer, person)) = self.some_offer().await else { return };
         let actor = Actor::Person(person);
         let outcome = if self.below(2) == 0 {
@@ -214,7 +214,7 @@ impl Walk {
         self.done.push(format!("{offer}: {outcome}"));
     }
 
-    async fn on_places(&mut self) {
+    pub(super) async fn on_places(&mut self) {
         let (event, reason, staff) =
             (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
         let outcome = match self.below(5) {
@@ -261,14 +261,70 @@ impl Walk {
                 let called = self.waitlist.make_final_call(event, staff, &reason).await;
                 format!("final call {:?}", called.expect("a call"))
             }
-            _ => {
-                let Some((entry, _)) = self.some_entry().await else { return };
-                let band = [-200, -100, 0, 0][self.below(4) as usize];
-                let moved = self.waitlist.move_to_band(event, entry, band, staff, &reason).await;
-                format!("{entry} into {band}: {:?}", moved.expect("a group"))
-            }
+            _ => return self.change_group().await,
         };
         self.done.push(outcome);
+    }
+
+    async fn change_group(&mut self) {
+        let staff = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
+        let Some((entry, _)) = self.some_entry().await else { return };
+        let band = [-200, -100, 0, 0][self.below(4) as usize];
+        let moved = self.waitlist.move_to_band(self.event, entry, band, staff, &Self::staff_reason()).await;
+        self.done.push(format!("{entry} into {band}: {:?}", moved.expect("a group")));
+    }
+
+    /// An act of a day on which staff leave offers and the order to the rule.
+    pub(super) async fn act_without_staff(&mut self) {
+        let (event, reason) = (self.event, Self::staff_reason());
+        let staff = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
+        match self.below(40) {
+            0..12 => self.join().await,
+            12..15 => self.confirm().await,
+            15..23 => self.answer().await,
+            23..32 => self.on_places().await,
+            32..34 => self.change_group().await,
+            34 => {
+                // Closed now and then, and not for long.
+                let is_open =
+                    self.database.db().event(event).await.expect("the event").list == ListState::Open;
+                let shut = [ListState::Frozen, ListState::Closed][self.below(2) as usize];
+                let to = if is_open && self.below(3) == 0 { shut } else { ListState::Open };
+                let set = self.waitlist.set_list(event, to, staff, &reason).await.expect("a list");
+                self.done.push(format!("{to} {set:?}"));
+            }
+            35 => {
+                let cancelled = self.waitlist.cancel_event(event, staff, &reason).await.expect("cancel");
+                self.work().await;
+                self.database.clock().set(self.now() + Duration::seconds(1));
+                let restored = self.waitlist.restore_event(event, staff, &reason).await.expect("restore");
+                self.done.push(format!("cancelled {cancelled:?}, restored {restored:?}"));
+            }
+            _ => {
+                let Some((entry, person)) = self.some_entry().await else { return };
+                let actor = Actor::Person(person);
+                let outcome = match self.below(4) {
+                    0 => {
+                        format!("leave {:?}", self.waitlist.leave(event, entry, actor).await.expect("leave"))
+                    }
+                    1 => {
+                        let removed = self.waitlist.remove(event, entry, staff, &reason).await;
+                        format!("remove {:?}", removed.expect("remove"))
+                    }
+                    2 => {
+                        let until = (self.below(2) == 0).then(|| self.now() + Duration::minutes(40));
+                        let by = PausedBy::Person;
+                        let paused = self.waitlist.pause(event, entry, by, until, actor, &reason).await;
+                        format!("pause {:?}", paused.expect("pause"))
+                    }
+                    _ => {
+                        let resumed = self.waitlist.resume(event, entry, actor, &reason).await;
+                        format!("resume {:?}", resumed.expect("resume"))
+                    }
+                };
+                self.done.push(format!("{entry}: {outcome}"));
+            }
+        }
     }
 
     async fn on_the_event(&mut self) {
@@ -347,20 +403,27 @@ impl Walk {
         }
     }
 
-    /// Does what the workers do until nothing is left to do, and checks everything.
-    async fn rest(&mut self) {
+    /// Does what the workers do until nothing is left to do; how many offers that made.
+    pub(super) async fn work(&mut self) -> usize {
+        let mut offered = 0;
         loop {
             self.database.db().request_due_passes(false).await.expect("what is due");
             let leased =
                 self.database.db().lease_pass_requests(10, Duration::minutes(1)).await.expect("requests");
             if leased.is_empty() {
-                break;
+                return offered;
             }
             for event in leased {
                 let report = self.waitlist.run_pass(event).await.expect("a pass");
+                offered += report.offered;
                 self.done.push(format!("{report:?}"));
             }
         }
+    }
+
+    /// Lets the workers finish, and checks everything.
+    async fn rest(&mut self) {
+        self.work().await;
         let findings = self.database.db().check(&CheckSettings::new(secret())).await.expect("the check");
         assert!(findings.is_empty(), "{findings:#?}\nafter\n{}", self.done.join("\n"));
         self.positions().await;
@@ -425,7 +488,7 @@ async fn a_list_that_people_leave_stays_sound() {
     walk(4, Fit::Strict, 1, After::Leave).await;
 }
 
-fn an_hour() -> Policy {
+pub(super) fn an_hour() -> Policy {
     Policy { window: Some(Duration::minutes(60)), after_expiry: After::Keep, ..Policy::first() }
 }
 

@@ -24,3 +24,4 @@ mod staff_places;
 mod staff_queue;
 mod staff_roles;
 mod staff_rule;
+mod staff_simulation;

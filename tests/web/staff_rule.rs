@@ -10,7 +10,11 @@ use crate::harness::visitor::{Answer, Visitor};
 use crate::harness::world::two_hours;
 
 /// The form as its page shows it, with some of it changed.
-async fn fields(desk: &Desk, mary: &mut Visitor, changed: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(super) async fn fields(
+    desk: &Desk,
+    mary: &mut Visitor,
+    changed: &[(&str, &str)],
+) -> Vec<(String, String)> {
     let page = mary.get(&desk.path("/policy")).await;
     let value = |css: &str| page.attribute(css, "value").unwrap_or_default();
     let mut fields: Vec<(String, String)> = [
@@ -41,7 +45,7 @@ async fn fields(desk: &Desk, mary: &mut Visitor, changed: &[(&str, &str)]) -> Ve
     fields
 }
 
-async fn post(desk: &Desk, mary: &mut Visitor, fields: &[(String, String)]) -> Answer {
+pub(super) async fn post(desk: &Desk, mary: &mut Visitor, fields: &[(String, String)]) -> Answer {
     let fields: Vec<(&str, &str)> =
         fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     mary.post(&desk.path("/policy"), &fields).await

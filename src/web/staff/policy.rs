@@ -24,9 +24,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use example::Example;
 use form::{PolicyForm, field_of};
+use plot::Plot;
+use simulation::Replay;
 
 mod example;
 mod form;
+mod plot;
+mod simulation;
 
 pub(super) fn router() -> Router<WebState> {
     Router::new().route("/events/{event}/policy", get(show).post(save))
@@ -44,6 +48,7 @@ struct PolicyPage {
     conflict: bool,
     may_edit: bool,
     example: Option<Example>,
+    replay: Option<Replay>,
     /// What the rule that is being tried out does not use.
     unused: Vec<&'static str>,
 }
@@ -129,13 +134,14 @@ struct Shown {
     errors: Errors,
     conflict: bool,
     example: Option<Example>,
+    replay: Option<Replay>,
     unused: Vec<&'static str>,
 }
 
 async fn page(state: &WebState, staff: &Staff, event: Event, shown: Shown) -> Result<Response, Error> {
     let policy = state.db.policy(event.id).await?;
     let history = state.db.policy_history(event.id).await?;
-    let Shown { form, errors, conflict, example, unused } = shown;
+    let Shown { form, errors, conflict, example, replay, unused } = shown;
     let form = form.unwrap_or_else(|| PolicyForm::of(&policy, event.form_version, event.zone));
     let frame = EventFrame::new(event, Tab::Rule, staff.now);
     let layout = staff.event_layout(&frame.event, "Rule").await?;
@@ -145,8 +151,19 @@ async fn page(state: &WebState, staff: &Staff, event: Event, shown: Shown) -> Re
         (false, false) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let may_edit = staff.may(Act::EditPolicy);
-    let page =
-        PolicyPage { layout, frame, policy, history, form, errors, conflict, may_edit, example, unused };
+    let page = PolicyPage {
+        layout,
+        frame,
+        policy,
+        history,
+        form,
+        errors,
+        conflict,
+        may_edit,
+        example,
+        replay,
+        unused,
+    };
     Ok((status, Page(page)).into_response())
 }
 
@@ -180,6 +197,11 @@ async fn save(
         return page(&state, &staff, event, Shown { form: Some(form), errors, ..Shown::default() }).await;
     };
     let Some(reason) = reason else {
+        if form.example == "past" {
+            let replay = Replay::of(&state, &event, &before, &policy, staff.now).await?;
+            let shown = Shown { form: Some(form), replay: Some(replay), ..Shown::default() };
+            return page(&state, &staff, event, shown).await;
+        }
         let example = Example::of(&state, &event, &before, &policy, staff.now).await?;
         let unused = policy.without_effect();
         let shown = Shown { form: Some(form), example: Some(example), unused, ..Shown::default() };

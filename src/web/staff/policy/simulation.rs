@@ -1,0 +1,255 @@
+//! What a rule would have done with this event's own past, beside what really happened, before it is put in force.
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::super::super::WebState;
+use super::super::super::error::Error;
+use super::super::frame::{are, people, places as so_many};
+use super::plot::Plot;
+use crate::domain::event::Event;
+use crate::domain::offer::OfferKind;
+use crate::domain::policy::{Draws, Mode, Ordering, Policy};
+use crate::domain::simulation::{Figures, Simulation, Thin, simulate};
+use crate::domain::standing::grouped;
+use crate::domain::when::span;
+
+/// A longer past is not replayed on a page: reading and replaying this much was measured at about a second.
+const PEOPLE: i64 = 50_000;
+const RECORDS: i64 = 500_000;
+
+/// A line of the table.
+pub(super) struct Row {
+    /// What it counts.
+    pub(super) what: &'static str,
+    /// What really happened.
+    pub(super) really: String,
+    /// What the rule would have done.
+    pub(super) replayed: String,
+}
+
+/// What the page shows of a replay.
+pub(super) enum Replay {
+    /// Why there is none.
+    None(String),
+    /// There is one.
+    Shown(Box<Shown>),
+}
+
+/// A replay as the page shows it.
+pub(super) struct Shown {
+    /// The answer in a sentence.
+    pub(super) answer: String,
+    /// Places over time.
+    pub(super) plot: Plot,
+    /// The figures.
+    pub(super) rows: Vec<Row>,
+    /// What was drawn, and from what.
+    pub(super) drawn: Vec<String>,
+    /// What to know of this rule.
+    pub(super) notes: Vec<String>,
+}
+
+impl Replay {
+    /// Of the event's past until now under `policy`; `before` is the rule in force.
+    pub(super) async fn of(
+        state: &WebState,
+        event: &Event,
+        before: &Policy,
+        policy: &Policy,
+        now: DateTime<Utc>,
+    ) -> Result<Self, Error> {
+        let size = state.db.past_size(event.id).await?;
+        if size.people > PEOPLE || size.records > RECORDS {
+            return Ok(Self::None(format!(
+                "This list is too long to be replayed on a page: {} have joined it and its record has {} lines. At most \
+                 {} and {} are replayed.",
+                people(size.people),
+                grouped(size.records),
+                people(PEOPLE),
+                grouped(RECORDS),
+            )));
+        }
+        let past = state.db.past(event, now).await?;
+        let rule = policy.clone();
+        let replay = move || simulate(&past, &rule);
+        Ok(match tokio::task::spawn_blocking(replay).await.map_err(Error::internal)? {
+            Err(thin) => Self::None(missing(thin).to_owned()),
+            Ok(simulation) => Self::Shown(Box::new(Shown::of(event, before, policy, &simulation))),
+        })
+    }
+}
+
+fn missing(thin: Thin) -> &'static str {
+    match thin {
+        Thin::NothingCameBack => {
+            "No place has come back yet that the list could have had: there is nothing to replay. Places come back when \
+             a booking is cancelled and when places are added."
+        }
+        Thin::NobodyAnswered => {
+            "No offer has ended yet, so the record cannot tell whether people accept, or how soon. As soon as one has \
+             been accepted, declined or left unanswered, the past can be replayed."
+        }
+    }
+}
+
+fn count(n: usize) -> String {
+    grouped(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+fn places(n: usize) -> String {
+    so_many(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// "1 offer", "12 offers".
+fn offers(n: usize) -> String {
+    if n == 1 { "1 offer".to_owned() } else { format!("{} offers", count(n)) }
+}
+
+fn was(n: usize) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
+fn length(wait: Option<Duration>) -> String {
+    wait.map_or_else(|| "–".to_owned(), |wait| span(wait).unwrap_or_else(|| "under a minute".to_owned()))
+}
+
+impl Shown {
+    fn of(event: &Event, before: &Policy, policy: &Policy, simulation: &Simulation) -> Self {
+        let (really, replayed) = (&simulation.really, &simulation.replayed);
+        let came_back = simulation.came_back.len();
+        let answer = format!(
+            "{} came back. This rule would have filled {} of them through the list; really {} {} filled.",
+            capitalized(&places(came_back)),
+            count(replayed.filled.len()),
+            count(really.filled.len()),
+            was(really.filled.len()),
+        );
+        let counts: [(_, _, &[DateTime<Utc>]); 3] = [
+            ("came back", "plot-all", &simulation.came_back),
+            ("really filled", "plot-really", &really.filled),
+            ("filled by this rule", "plot-rule", &replayed.filled),
+        ];
+        let from = simulation.came_back.first().copied().unwrap_or(simulation.until);
+        let words = format!("Places over time. {answer} The table below has the figures.");
+        Self {
+            plot: Plot::of(words, (from, simulation.until), event.zone, &counts),
+            answer,
+            rows: rows(really, replayed),
+            drawn: drawn(simulation),
+            notes: notes(before, policy, simulation),
+        }
+    }
+}
+
+/// The first letter of a number stays what it is.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn rows(really: &Figures, replayed: &Figures) -> Vec<Row> {
+    let of = |what, figure: &dyn Fn(&Figures) -> String| Row {
+        what,
+        really: figure(really),
+        replayed: figure(replayed),
+    };
+    vec![
+        of("Places filled through the list", &|figures| count(figures.filled.len())),
+        of("Half of them filled within", &|figures| length(figures.median_wait())),
+        of("The slowest filled within", &|figures| length(figures.waits.last().copied())),
+        of("People offered places", &|figures| count(figures.people)),
+        of("Offers made", &|figures| count(figures.offers)),
+        of("… accepted", &|figures| count(figures.accepted)),
+        of("… declined", &|figures| count(figures.declined)),
+        of("… without an answer", &|figures| count(figures.unanswered)),
+        of("… waiting for an answer in the end", &|figures| count(figures.pending)),
+        of("Messages about offers", &|figures| count(figures.messages)),
+    ]
+}
+
+/// What the record did not tell, and from which answers it was drawn.
+fn drawn(simulation: &Simulation) -> Vec<String> {
+    let replayed = &simulation.replayed;
+    let own = replayed.offers.saturating_sub(simulation.drawn);
+    let mut sentences = vec![format!(
+        "Whoever was really offered places answers as they did, as long after the offer: that is so for {} of the {} of \
+         this rule. How the other {} would have been answered, and how soon, the record cannot tell: it is drawn from \
+         the answers it has, with a fixed seed, so that the same rule gives the same figures.",
+        count(own),
+        offers(replayed.offers),
+        count(simulation.drawn),
+    )];
+    for (kind, word) in [(OfferKind::Hold, "offers that kept places"), (OfferKind::Call, "calls")] {
+        if !simulation.made.iter().any(|made| made.kind == kind) {
+            continue;
+        }
+        let (of, ended) = simulation.base.drawn_for(kind);
+        let all = match of {
+            OfferKind::Hold => offers(ended.total()),
+            OfferKind::Call if ended.total() == 1 => "1 call".to_owned(),
+            OfferKind::Call => format!("{} calls", count(ended.total())),
+        };
+        sentences.push(format!(
+            "Of {all} that ended, {} {} accepted, {} declined and {} not answered.",
+            count(ended.accepted),
+            was(ended.accepted),
+            count(ended.declined),
+            count(ended.unanswered),
+        ));
+        if of != kind {
+            sentences.push(format!("Nothing is on record of {word}: answers to them are drawn from these."));
+        }
+    }
+    sentences
+}
+
+fn notes(before: &Policy, policy: &Policy, simulation: &Simulation) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if policy.window.is_none() {
+        notes.push(
+            "Nothing goes out by itself under this rule: what staff would have offered by hand cannot be told."
+                .to_owned(),
+        );
+    } else if policy.ordering == Ordering::Manual {
+        notes.push(
+            "Staff pick under this rule. Here they are taken to have offered places at once and in order of arrival."
+                .to_owned(),
+        );
+    }
+    if policy.ordering == Ordering::Lottery && policy.window.is_some() {
+        notes.push(match policy.draws {
+            Draws::At(at) if at > simulation.until => {
+                "The draw lies ahead, and before it nothing is offered.".to_owned()
+            }
+            _ => format!(
+                "Draws are held among those who waited then, with the secrets that real draws revealed; {} with a fixed \
+                 seed, for want of one.",
+                match simulation.draws {
+                    0 => "none".to_owned(),
+                    n => count(n),
+                }
+            ),
+        });
+    }
+    if policy.mode == Mode::Hold && policy.cutoff.is_some_and(|cutoff| cutoff > simulation.until) {
+        notes.push("The final call lies ahead, and is no part of this.".to_owned());
+    }
+    if simulation.by_hand > 0 {
+        notes.push(format!(
+            "{} that staff made by hand {} left out, as the rule makes its own; what people said to them counts.",
+            capitalized(&offers(simulation.by_hand)),
+            are(i64::try_from(simulation.by_hand).unwrap_or(i64::MAX)),
+        ));
+    }
+    if simulation.taken_back > 0 {
+        notes.push(format!(
+            "{} {} really taken back: what would have come of them is drawn.",
+            capitalized(&offers(simulation.taken_back)),
+            was(simulation.taken_back),
+        ));
+    }
+    if (policy.list_cap, policy.party_limit) != (before.list_cap, before.party_limit) {
+        notes.push("Who joined is taken as it was: limits on who can join are not replayed.".to_owned());
+    }
+    notes
+}
