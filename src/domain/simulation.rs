@@ -159,13 +159,15 @@ pub struct PastDraw {
     pub beacon: Option<Bytes32>,
 }
 
-/// Why a past cannot be replayed.
+/// Why a past is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thin {
+pub enum WhyNot {
     /// No place came back that the list could have had.
     NothingCameBack,
     /// No offer ended with an answer or without: whether people accept is not known.
     NobodyAnswered,
+    /// The rule would call so many people so often that following it takes too long.
+    TooMuch,
 }
 
 /// An offer of a replay.
@@ -245,18 +247,18 @@ pub struct Simulation {
 /// Replays a past under a rule. The same past and rule give the same figures.
 ///
 /// # Errors
-/// What is missing, when the record is too thin.
-pub fn simulate(past: &Past, policy: &Policy) -> Result<Simulation, Thin> {
+/// What is missing, when the record is too thin; or that it would take too long.
+pub fn simulate(past: &Past, policy: &Policy) -> Result<Simulation, WhyNot> {
     let came_back = came_back(past);
     if came_back.is_empty() {
-        return Err(Thin::NothingCameBack);
+        return Err(WhyNot::NothingCameBack);
     }
     let base = Base::of(&past.offers);
     if base.is_empty() {
-        return Err(Thin::NobodyAnswered);
+        return Err(WhyNot::NobodyAnswered);
     }
     let until = past.starts_at.map_or(past.until, |start| start.min(past.until));
-    let replayed = replay::replay(past, policy, &base, until);
+    let replayed = replay::replay(past, policy, &base, until).ok_or(WhyNot::TooMuch)?;
     Ok(Simulation {
         really: really(past),
         replayed: replayed.figures,

@@ -55,7 +55,10 @@ async fn the_rule_in_force_replayed_gives_what_really_happened() {
         "2 places came back. This rule would have filled 2 of them through the list; really 2 were filled.",
     );
     says(&page, "Of 4 offers that ended, 2 were accepted, 1 declined and 1 not answered.");
-    says(&page, "that is so for 4 of the 4 offers of this rule");
+    says(
+        &page,
+        "was really offered some, and answers as they did, as long after the offer: nothing is drawn.",
+    );
     says(&page, "Nothing is saved yet.");
     for (what, figure) in [
         ("Places filled through the list", "2"),
@@ -100,7 +103,10 @@ async fn an_edited_rule_is_replayed_before_it_is_saved_and_nothing_is_saved() {
             vec![("ordering", "manual")],
             "Staff pick under this rule. Here they are taken to have offered places at once",
         ),
-        (vec![("ordering", "lottery")], "with a fixed seed, for want of one"),
+        (
+            vec![("ordering", "lottery")],
+            "with a fixed seed, any other with the secret that the real draw revealed",
+        ),
         (
             vec![("mode", "notify_all")],
             "Nothing is on record of calls: answers to them are drawn from these.",

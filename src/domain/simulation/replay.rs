@@ -25,8 +25,15 @@ pub(super) struct Replayed {
     pub(super) draws: usize,
 }
 
-/// Replays a past under a rule, until an instant.
-pub(super) fn replay(past: &Past, policy: &Policy, base: &Base, until: DateTime<Utc>) -> Replayed {
+/// A replay ends without a result when it has cost so much, in places of the line looked at: then it takes seconds.
+/// Ten thousand people and a thousand releases cost a hundredth of it where offers keep places.
+const EFFORT: usize = 1_000_000_000;
+
+/// A message, or a ticket of a draw, costs as much as so many places of the line.
+const COSTLY: usize = 4_000;
+
+/// Replays a past under a rule, until an instant; nothing when it would take too long.
+pub(super) fn replay(past: &Past, policy: &Policy, base: &Base, until: DateTime<Utc>) -> Option<Replayed> {
     let mut stage = Stage::set(past, policy, base);
     let mut happenings = past.happenings.iter().peekable();
     loop {
@@ -48,12 +55,15 @@ pub(super) fn replay(past: &Past, policy: &Policy, base: &Base, until: DateTime<
             }
         }
         while stage.pass() {}
+        if stage.effort + COSTLY * stage.figures.messages > EFFORT {
+            return None;
+        }
     }
     let mut figures = stage.figures;
     figures.people = stage.offered.len();
     figures.pending = stage.offers.iter().filter(|offer| offer.is_live).count();
     figures.waits.sort_unstable();
-    Replayed { figures, made: stage.made, drawn: stage.answers.drawn, draws: stage.draws_seeded }
+    Some(Replayed { figures, made: stage.made, drawn: stage.answers.drawn, draws: stage.draws_seeded })
 }
 
 /// What is due at an instant, in the order in which it is done.
@@ -126,6 +136,7 @@ struct Stage<'a> {
     made: Vec<Made>,
     offered: HashSet<PersonId>,
     figures: Figures,
+    effort: usize,
 }
 
 impl<'a> Stage<'a> {
@@ -185,6 +196,7 @@ impl<'a> Stage<'a> {
             made: Vec::new(),
             offered: HashSet::new(),
             figures: Figures::default(),
+            effort: 0,
         }
     }
 

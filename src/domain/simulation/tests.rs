@@ -325,11 +325,11 @@ fn what_is_not_on_record_is_drawn_at_the_rate_that_is() {
 #[test]
 fn a_record_that_is_too_thin_is_not_guessed_from() {
     let nothing = past(&[1, 1]);
-    assert_eq!(simulate(&nothing, &an_hour()), Err(Thin::NothingCameBack));
+    assert_eq!(simulate(&nothing, &an_hour()), Err(WhyNot::NothingCameBack));
     let nobody = nothing.then(10, What::Opened(place(1)));
-    assert_eq!(simulate(&nobody, &an_hour()), Err(Thin::NobodyAnswered));
+    assert_eq!(simulate(&nobody, &an_hour()), Err(WhyNot::NobodyAnswered));
     let pending = nobody.answered(1, HOLD, OfferState::Revoked, 10);
-    assert_eq!(simulate(&pending, &an_hour()), Err(Thin::NobodyAnswered));
+    assert_eq!(simulate(&pending, &an_hour()), Err(WhyNot::NobodyAnswered));
 }
 
 /// Somebody left by the rule that was in force, joined again, and under this rule never left.
@@ -409,4 +409,25 @@ fn records_tell_what_was_not_the_rules_doing() {
     ] {
         assert_eq!(record::what(&record), what, "{record:?}");
     }
+}
+
+/// Five thousand people who are called again for each of a hundred places: a page does not wait for that.
+#[test]
+fn what_would_take_too_long_is_not_replayed() {
+    let mut past = past(&vec![1; 5_000]).answered(1, CALL, OfferState::Expired, 1).answered(
+        2,
+        HOLD,
+        OfferState::Expired,
+        1,
+    );
+    past.places = (1_i32..=100)
+        .map(|n| (n, OpenPlace { id: place(n.unsigned_abs().into()), opened_at: at(0) }))
+        .collect();
+    for n in 1..=100 {
+        past = past.then(100 * i64::try_from(n).expect("a minute"), What::Opened(place(n)));
+    }
+    past.until = at(20_000);
+    let calls = Policy { mode: Mode::NotifyAll, ..an_hour() };
+    assert_eq!(simulate(&past, &calls), Err(WhyNot::TooMuch));
+    assert!(simulate(&past, &an_hour()).is_ok(), "holds go to one at a time");
 }

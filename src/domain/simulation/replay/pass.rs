@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 
-use super::{Due, Stage};
+use super::{COSTLY, Due, Stage};
 use crate::domain::allocation::{Allocation, Candidate, OpenPlace, allocate};
 use crate::domain::draw::{Wheel, pool_digest};
 use crate::domain::entry::{Entry, OrderKey};
@@ -29,6 +29,7 @@ impl Stage<'_> {
         let Some(window) = self.policy.window else { return false };
         let places: Vec<OpenPlace> =
             self.open.iter().take(CHUNK).map(|(_, index)| self.places[*index].as_open).collect();
+        self.effort += if places.is_empty() { 0 } else { self.line.all.len() };
         let deadline = Policy::deadline(window, self.now, self.past.starts_at);
         if self.policy.calls(self.now) {
             let is_final = self.policy.mode == Mode::Hold;
@@ -171,6 +172,7 @@ impl Stage<'_> {
         if pool.is_empty() {
             return;
         }
+        self.effort += COSTLY * pool.len();
         pool.sort_unstable_by_key(|index| self.entries[*index].arrival);
         let number = self.last_draw.0 + 1;
         self.last_draw = (number, Some(self.now));

@@ -41,7 +41,7 @@ pub(super) struct Plot {
     pub(super) lines: Vec<Line>,
     /// The counts along the left.
     pub(super) ticks: Vec<Tick>,
-    /// The first and the last day, below.
+    /// The first and the last day, below; with the time where they are one.
     pub(super) days: [String; 2],
 }
 
@@ -66,9 +66,11 @@ impl Plot {
             .iter()
             .map(|(words, class, instants)| Line { words, class, d: path(instants, &x, &y) })
             .collect();
-        let day = |at: DateTime<Utc>| at.with_timezone(&zone).format("%-d %b %Y").to_string();
+        let written = |at: DateTime<Utc>, format| at.with_timezone(&zone).format(format).to_string();
+        let days = [from, to].map(|at| written(at, "%-d %b %Y"));
+        let times = [from, to].map(|at| written(at, "%-d %b %Y, %H:%M"));
         let ticks = (0..=top / step).map(|n| Tick { count: n * step, y: y(n * step) }).collect();
-        Self { words, lines, ticks, days: [day(from), day(to)] }
+        Self { words, lines, ticks, days: if days[0] == days[1] { times } else { days } }
     }
 
     pub(super) fn view_box() -> String {
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(plot.lines[0].d, "M36 184H36V145H213V66H390V26H390");
         let ticks: Vec<(usize, i32)> = plot.ticks.iter().map(|tick| (tick.count, tick.y)).collect();
         assert_eq!(ticks, [(0, 184), (1, 145), (2, 105), (3, 66), (4, 26)]);
-        assert_eq!(plot.days, ["1 Jan 1970", "1 Jan 1970"]);
+        assert_eq!(plot.days, ["1 Jan 1970, 00:00", "1 Jan 1970, 10:00"]);
     }
 
     #[test]

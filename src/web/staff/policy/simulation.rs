@@ -9,13 +9,14 @@ use super::plot::Plot;
 use crate::domain::event::Event;
 use crate::domain::offer::OfferKind;
 use crate::domain::policy::{Draws, Mode, Ordering, Policy};
-use crate::domain::simulation::{Figures, Simulation, Thin, simulate};
+use crate::domain::simulation::{Figures, Simulation, WhyNot, simulate};
 use crate::domain::standing::grouped;
 use crate::domain::when::span;
 
-/// A longer past is not replayed on a page: reading and replaying this much was measured at about a second.
+/// A longer past is not replayed on a page. With 21,000 people a page took two seconds, in a debug build on a busy machine with two
+/// cores.
 const PEOPLE: i64 = 50_000;
-const RECORDS: i64 = 500_000;
+const RECORDS: i64 = 200_000;
 
 /// A line of the table.
 pub(super) struct Row {
@@ -73,19 +74,22 @@ impl Replay {
         let rule = policy.clone();
         let replay = move || simulate(&past, &rule);
         Ok(match tokio::task::spawn_blocking(replay).await.map_err(Error::internal)? {
-            Err(thin) => Self::None(missing(thin).to_owned()),
+            Err(why_not) => Self::None(sentence(why_not).to_owned()),
             Ok(simulation) => Self::Shown(Box::new(Shown::of(event, before, policy, &simulation))),
         })
     }
 }
 
-fn missing(thin: Thin) -> &'static str {
-    match thin {
-        Thin::NothingCameBack => {
+fn sentence(why_not: WhyNot) -> &'static str {
+    match why_not {
+        WhyNot::NothingCameBack => {
             "No place has come back yet that the list could have had: there is nothing to replay. Places come back when \
              a booking is cancelled and when places are added."
         }
-        Thin::NobodyAnswered => {
+        WhyNot::TooMuch => {
+            "Under this rule so many people would have been called so often that the replay takes too long for a page."
+        }
+        WhyNot::NobodyAnswered => {
             "No offer has ended yet, so the record cannot tell whether people accept, or how soon. As soon as one has \
              been accepted, declined or left unanswered, the past can be replayed."
         }
@@ -110,7 +114,9 @@ fn was(n: usize) -> &'static str {
 }
 
 fn length(wait: Option<Duration>) -> String {
-    wait.map_or_else(|| "–".to_owned(), |wait| span(wait).unwrap_or_else(|| "under a minute".to_owned()))
+    let said = |wait| span(wait).unwrap_or_else(|| "under a minute".to_owned());
+    // Kept together in a narrow column.
+    wait.map_or_else(|| "–".to_owned(), |wait| said(wait).replace(' ', "\u{a0}"))
 }
 
 impl Shown {
@@ -119,7 +125,7 @@ impl Shown {
         let came_back = simulation.came_back.len();
         let answer = format!(
             "{} came back. This rule would have filled {} of them through the list; really {} {} filled.",
-            capitalized(&places(came_back)),
+            places(came_back),
             count(replayed.filled.len()),
             count(really.filled.len()),
             was(really.filled.len()),
@@ -139,12 +145,6 @@ impl Shown {
             notes: notes(before, policy, simulation),
         }
     }
-}
-
-/// The first letter of a number stays what it is.
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn rows(really: &Figures, replayed: &Figures) -> Vec<Row> {
@@ -169,16 +169,24 @@ fn rows(really: &Figures, replayed: &Figures) -> Vec<Row> {
 
 /// What the record did not tell, and from which answers it was drawn.
 fn drawn(simulation: &Simulation) -> Vec<String> {
-    let replayed = &simulation.replayed;
-    let own = replayed.offers.saturating_sub(simulation.drawn);
-    let mut sentences = vec![format!(
-        "Whoever was really offered places answers as they did, as long after the offer: that is so for {} of the {} of \
-         this rule. How the other {} would have been answered, and how soon, the record cannot tell: it is drawn from \
-         the answers it has, with a fixed seed, so that the same rule gives the same figures.",
-        count(own),
-        offers(replayed.offers),
-        count(simulation.drawn),
-    )];
+    let made = simulation.replayed.offers;
+    let mut sentences = Vec::new();
+    if made > 0 && simulation.drawn == 0 {
+        sentences.push(
+            "Everybody whom this rule would have offered places was really offered some, and answers as they did, as long \
+             after the offer: nothing is drawn."
+                .to_owned(),
+        );
+    } else if made > 0 {
+        sentences.push(format!(
+            "Whoever was really offered places answers as they did, as long after the offer: so it is for {} of {} of \
+             this rule. How the other {} would have been answered, and how soon, the record cannot tell: it is drawn \
+             from the answers it has, with a fixed seed, so that the same rule gives the same figures.",
+            count(made.saturating_sub(simulation.drawn)),
+            offers(made),
+            count(simulation.drawn),
+        ));
+    }
     for (kind, word) in [(OfferKind::Hold, "offers that kept places"), (OfferKind::Call, "calls")] {
         if !simulation.made.iter().any(|made| made.kind == kind) {
             continue;
@@ -221,13 +229,13 @@ fn notes(before: &Policy, policy: &Policy, simulation: &Simulation) -> Vec<Strin
             Draws::At(at) if at > simulation.until => {
                 "The draw lies ahead, and before it nothing is offered.".to_owned()
             }
+            _ if simulation.draws == 0 => {
+                "Draws are held among those who waited then, with the secrets that the real draws revealed.".to_owned()
+            }
             _ => format!(
-                "Draws are held among those who waited then, with the secrets that real draws revealed; {} with a fixed \
-                 seed, for want of one.",
-                match simulation.draws {
-                    0 => "none".to_owned(),
-                    n => count(n),
-                }
+                "Draws are held among those who waited then: {} with a fixed seed, any other with the secret that the \
+                 real draw revealed.",
+                count(simulation.draws)
             ),
         });
     }
@@ -237,15 +245,16 @@ fn notes(before: &Policy, policy: &Policy, simulation: &Simulation) -> Vec<Strin
     if simulation.by_hand > 0 {
         notes.push(format!(
             "{} that staff made by hand {} left out, as the rule makes its own; what people said to them counts.",
-            capitalized(&offers(simulation.by_hand)),
+            offers(simulation.by_hand),
             are(i64::try_from(simulation.by_hand).unwrap_or(i64::MAX)),
         ));
     }
     if simulation.taken_back > 0 {
         notes.push(format!(
-            "{} {} really taken back: what would have come of them is drawn.",
-            capitalized(&offers(simulation.taken_back)),
+            "{} {} really taken back: what would have come of {} is drawn.",
+            offers(simulation.taken_back),
             was(simulation.taken_back),
+            if simulation.taken_back == 1 { "it" } else { "them" },
         ));
     }
     if (policy.list_cap, policy.party_limit) != (before.list_cap, before.party_limit) {
