@@ -93,7 +93,7 @@ async fn the_same_offers(seeds: impl IntoIterator<Item = u8>, policy: Policy) {
         assert_eq!(simulation.replayed, simulation.really, "seed {seed}");
         offers += really.len();
     }
-    assert!(offers > 20, "only {offers} offers were compared");
+    assert!(offers > 10, "only {offers} offers were compared");
 }
 
 #[tokio::test]

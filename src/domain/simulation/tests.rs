@@ -1,3 +1,5 @@
+//! Pasts of a few people and places, replayed by hand.
+
 use chrono::Duration;
 use uuid::Uuid;
 
