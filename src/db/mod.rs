@@ -42,6 +42,7 @@ pub mod pages_staff;
 pub mod passes;
 pub mod persons;
 pub mod places;
+pub mod placing;
 pub mod policies;
 pub mod postgres;
 pub mod sessions;

@@ -431,7 +431,7 @@ impl Db {
     }
 
     /// Whom a pass passed over, by reason, with the first `limit` of each who wait unchanged since. Who stood where then
-    /// is not looked for here, so nobody is named once a draw, another order or another group has moved people.
+    /// is not looked for here, so nobody is named once a draw, another order, another group or staff have moved people.
     ///
     /// # Errors
     /// What the database says.
@@ -449,7 +449,7 @@ impl Db {
                      AND (e.band, e.round, e.rank) < (s.band, s.round, s.rank)
                      AND (e.party > s.party_above OR e.declined_at >= s.declined_since)
                      AND NOT EXISTS (SELECT FROM audit a WHERE a.event_id = $1 AND a.subject_id = e.id AND a.at > s.at
-                                     AND a.act = 'band_changed')
+                                     AND a.act IN ('band_changed', 'moved'))
                      AND NOT EXISTS (SELECT FROM draws d WHERE d.event_id = $1 AND d.drawn_at > s.at)
                      AND NOT EXISTS (SELECT FROM policies p JOIN policies q USING (event_id)
                                      WHERE p.event_id = $1 AND p.made_at > s.at AND q.version = p.version - 1

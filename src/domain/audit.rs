@@ -189,6 +189,8 @@ words! {
         ChainAnnounced = "chain_announced",
         /// An entry was put into a band of priority, or out of it.
         BandChanged = "band_changed",
+        /// An entry was put at another number of the line, or given another rank at the same number to make room.
+        Moved = "moved",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
         /// A file was imported.

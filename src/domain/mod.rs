@@ -17,6 +17,7 @@ pub mod message;
 pub mod offer;
 pub mod password;
 pub mod place;
+pub mod placing;
 pub mod policy;
 pub mod policy_words;
 pub mod preview;

@@ -61,6 +61,8 @@ words! {
         CallEnded = "call_ended",
         /// A draw was needed before anything could be offered.
         DrawNeeded = "draw_needed",
+        /// Somebody was put right before it, and their ranks were too close.
+        RoomMade = "room_made",
         /// The deadline passed without an answer.
         WindowEnded = "window_ended",
         /// Not confirmed within 24 hours.
@@ -139,6 +141,7 @@ impl Reason {
             Self::EverybodyCalled => "everybody who could take it was called",
             Self::FinalCall => "the final call",
             Self::CallEnded => "the call ended",
+            Self::RoomMade => "room was made for somebody ahead",
             Self::DrawNeeded => "a draw was needed",
             Self::WindowEnded => "no answer before the deadline",
             Self::NotConfirmed => "not confirmed within 24 hours",

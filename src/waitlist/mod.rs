@@ -20,6 +20,7 @@ pub mod lists;
 pub mod on_behalf;
 pub mod pass;
 pub mod places;
+pub mod placing;
 pub mod staff_offers;
 pub mod together;
 pub mod visitors;

@@ -223,6 +223,37 @@ async fn filters_count_what_they_show_and_an_act_returns_to_its_view() {
     assert_eq!(answer.location(), Some(desk.path(&format!("/entries/{}", entries[2].id))));
 }
 
+/// Somebody is put further up with a reason, and whoever looks sees that it was done. (webkom/lego#4030)
+#[tokio::test]
+async fn an_entry_is_moved_in_the_line_only_with_a_reason_and_everybody_concerned_can_see_it() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let line = desk.world.all_waiting(&["Otto", "Nina", "Walter"]).await;
+    let mut agnes = desk.at_work("Agnes", Role::Agent).await;
+    let page = desk.path(&format!("/entries/{}", line[2].id));
+    says(&agnes.get(&page).await, "Move in the line");
+    says(
+        &agnes.get(&format!("{page}/move")).await,
+        "whoever has it now, and everybody behind, is one further back",
+    );
+    for (number, reason, field, said) in [
+        ("1", "", "reason", "Choose a reason."),
+        ("0", "goodwill", "number", "Enter a number from 1."),
+        ("first", "goodwill", "number", "Enter a number from 1."),
+        ("4", "goodwill", "number", "The line is shorter than that."),
+    ] {
+        let answer = agnes.post(&format!("{page}/move"), &[("number", number), ("reason", reason)]).await;
+        assert_eq!(answer.text(&format!("#{field}-error")), said, "{number} {reason}");
+        assert_eq!(answer.attribute("input[name=number]", "value").as_deref(), Some(number), "kept");
+    }
+    let fields = [("number", "2"), ("reason", "other"), ("note", "Let in by mistake")];
+    let answer = agnes.submit(&format!("{page}/move"), &fields).await;
+    says(&answer, "Moved: Walter has number 2 now.");
+    says(&answer, "Number 2 in the line, for 1 place.");
+    says(&answer, "Moved in the line");
+    says(&answer, "Let in by mistake");
+    says(&agnes.get(&desk.path(&format!("/entries/{}", line[1].id))).await, "Number 3 in the line");
+}
+
 #[tokio::test]
 async fn an_entry_tells_its_story_the_newest_first_with_names_reasons_and_messages() {
     let desk = Desk::with(two_hours(), 1).await;

@@ -249,6 +249,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         Act::ContactChanged => "Messages to you came back".to_owned(),
         Act::SetAside => "The organizer decides how it goes on".to_owned(),
         Act::Placed => "The organizer put you back in the line".to_owned(),
+        Act::Moved if line.by_staff => "The organizer gave you another number in the line".to_owned(),
         Act::Closed => match reason {
             Some(Reason::EventCancelled) => "The event was cancelled".to_owned(),
             _ => "The event began or was over".to_owned(),
@@ -271,6 +272,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::Drawn
         | Act::ChainAnnounced
         | Act::BandChanged
+        | Act::Moved
         | Act::AccessChanged
         | Act::Imported
         | Act::Overridden => return None,

@@ -26,6 +26,8 @@ pub struct ActForm {
     pub after: String,
     /// A local time of the event's zone.
     pub deadline: String,
+    /// A number in the line.
+    pub number: String,
     /// The view from which the act was begun.
     pub back: String,
 }
@@ -113,6 +115,8 @@ pub struct ActPage {
     pub choice: Option<Choice>,
     /// An instant that it needs.
     pub deadline: Option<DeadlineField>,
+    /// The hint of a number in the line that it needs.
+    pub number: Option<String>,
     /// What was typed.
     pub form: ActForm,
     /// What is wrong with it.

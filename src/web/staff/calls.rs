@@ -49,6 +49,7 @@ async fn page(
         danger: false,
         choice: None,
         deadline: None,
+        number: None,
         form,
         errors,
         frame,

@@ -177,6 +177,7 @@ async fn hold_page(
         effects,
         choice: None,
         deadline: None,
+        number: None,
         form,
         errors,
         frame,

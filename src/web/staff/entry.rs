@@ -181,6 +181,7 @@ async fn show(
     let acts = EntryAct::ALL
         .into_iter()
         .filter(|act| *act != EntryAct::Group || has_groups)
+        .filter(|act| *act != EntryAct::Move || policy.ordering != Ordering::Lottery)
         .filter(|act| act.applies(entry.state, entry.paused.is_some(), entry.set_aside, unreachable))
         .filter(|act| staff.may(act.permission()))
         .collect();

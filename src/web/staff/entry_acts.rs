@@ -1,4 +1,4 @@
-//! What staff do to one entry: offer by hand, take off, pause, resume, put back in the line.
+//! What staff do to one entry: offer by hand, take off, pause, resume, put back in the line, move in it.
 
 use axum::Router;
 use axum::extract::State;
@@ -22,9 +22,10 @@ use crate::domain::policy::Policy;
 use crate::domain::policy_words::length;
 use crate::domain::reason::StaffReason;
 use crate::domain::role::Act;
-use crate::waitlist::bands::BandOutcome;
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
 use crate::waitlist::staff_offers::OfferOutcome;
+
+mod order;
 
 pub(super) fn router() -> Router<WebState> {
     Router::new().route("/events/{event}/entries/{entry}/{act}", get(show).post(act))
@@ -45,12 +46,14 @@ pub enum EntryAct {
     BringBack,
     /// Put it into a group that goes first, or out of one.
     Group,
+    /// Put it at another number of the line.
+    Move,
 }
 
 impl EntryAct {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 6] =
-        [Self::Offer, Self::Pause, Self::Resume, Self::BringBack, Self::Group, Self::Remove];
+    pub const ALL: [Self; 7] =
+        [Self::Offer, Self::Pause, Self::Resume, Self::BringBack, Self::Group, Self::Move, Self::Remove];
 
     fn parse(text: &str) -> Result<Self, Error> {
         match text {
@@ -60,6 +63,7 @@ impl EntryAct {
             "resume" => Ok(Self::Resume),
             "bring-back" => Ok(Self::BringBack),
             "group" => Ok(Self::Group),
+            "move" => Ok(Self::Move),
             _ => Err(Error::NotFound),
         }
     }
@@ -80,6 +84,7 @@ impl EntryAct {
             Self::Resume => "resume",
             Self::BringBack => "bring-back",
             Self::Group => "group",
+            Self::Move => "move",
         }
     }
 
@@ -93,6 +98,7 @@ impl EntryAct {
             Self::Resume => "Resume",
             Self::BringBack => "Put back",
             Self::Group => "Change group",
+            Self::Move => "Move in the line",
         }
     }
 
@@ -101,7 +107,7 @@ impl EntryAct {
     pub fn applies(self, state: EntryState, paused: bool, aside: bool, unreachable: bool) -> bool {
         match self {
             Self::Remove | Self::Group => state.is_live(),
-            Self::Offer => state == EntryState::Waiting,
+            Self::Offer | Self::Move => state == EntryState::Waiting,
             Self::Pause => state == EntryState::Waiting && !paused,
             Self::Resume => state == EntryState::Waiting && paused,
             Self::BringBack => state == EntryState::Waiting && !paused && (aside || unreachable),
@@ -118,7 +124,9 @@ impl EntryAct {
     pub fn permission(self) -> Act {
         match self {
             Self::Offer => Act::ActOnOffers,
-            Self::Remove | Self::Pause | Self::Resume | Self::BringBack | Self::Group => Act::ActOnEntries,
+            Self::Remove | Self::Pause | Self::Resume | Self::BringBack | Self::Group | Self::Move => {
+                Act::ActOnEntries
+            }
         }
     }
 }
@@ -200,6 +208,17 @@ impl About {
                 ],
                 "Change the group",
             ),
+            EntryAct::Move => (
+                format!("Move {name} in the line"),
+                vec![
+                    format!(
+                        "{name} gets the number you give: whoever has it now, and everybody behind, is one further back."
+                    ),
+                    "Nobody is written to. The audit says who did it and why, and the page of their own that it was done."
+                        .to_owned(),
+                ],
+                "Move",
+            ),
         }
     }
 
@@ -221,8 +240,11 @@ impl About {
                 ),
                 required: false,
             }),
-            EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group => None,
+            EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group | EntryAct::Move => {
+                None
+            }
         };
+        let number = (act == EntryAct::Move).then(|| "Number 1 is offered the next place.".to_owned());
         let choice = (act == EntryAct::Group).then(|| self.groups());
         let page = ActPage {
             layout: staff.event_layout(&self.frame.event, act.label()).await?,
@@ -234,6 +256,7 @@ impl About {
             effects,
             choice,
             deadline,
+            number,
             form,
             errors,
             frame: self.frame,
@@ -310,7 +333,7 @@ async fn act(
     let reason = form.reason(&mut errors);
     let deadline = match act {
         EntryAct::Offer | EntryAct::Pause => form.deadline(&about.frame, &mut errors),
-        EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group => None,
+        EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group | EntryAct::Move => None,
     };
     if act == EntryAct::Pause && deadline.is_some_and(|until| until <= staff.now) {
         errors.add("deadline", bad_deadline(&about.frame, deadline, staff.now));
@@ -319,7 +342,8 @@ async fn act(
         return about.page(&staff, act, form, errors).await;
     };
     match act {
-        EntryAct::Group => change_group(&state, &staff, about, form, &reason).await,
+        EntryAct::Group => order::change_group(&state, &staff, about, form, &reason).await,
+        EntryAct::Move => order::move_in_line(&state, &staff, about, form, &reason).await,
         EntryAct::Offer => offer(&state, &staff, about, form, &reason, deadline).await,
         EntryAct::Remove => remove(&state, &staff, about, form, &reason).await,
         EntryAct::Pause => {
@@ -363,41 +387,6 @@ async fn changed(
     let (tone, said) = match outcome {
         PauseOutcome::Done => (Tone::Done, said),
         PauseOutcome::Already | PauseOutcome::NotWaiting(_) => (Tone::Warn, about.first(state).await?),
-    };
-    done(staff, tone, said, &form.back, &about.path()).await
-}
-
-async fn change_group(
-    state: &WebState,
-    staff: &Staff,
-    about: About,
-    form: ActForm,
-    reason: &StaffReason,
-) -> Result<Response, Error> {
-    let mut errors = Errors::default();
-    let band = errors.check("after", form.after.parse().map_err(|_| "Choose a group."));
-    let Some(band) = band else { return about.page(staff, EntryAct::Group, form, errors).await };
-    let event = about.frame.event.id;
-    let outcome = state.waitlist().move_to_band(event, about.entry.id, band, staff.actor(), reason).await?;
-    let (tone, said) = match outcome {
-        BandOutcome::Moved(Some(band)) => {
-            (Tone::Done, format!("{} is in the group {}.", about.name(), isolated(&band.name)))
-        }
-        BandOutcome::Moved(None) => (Tone::Done, format!("{} is in no group any more.", about.name())),
-        BandOutcome::Already => (Tone::Note, format!("{} was in this group before.", about.name())),
-        BandOutcome::Over(_) => (Tone::Warn, about.first(state).await?),
-        BandOutcome::Reordering => (
-            Tone::Warn,
-            "The list is still being put into the order of the new rule. Try again in a moment; nothing was done."
-                .to_owned(),
-        ),
-        BandOutcome::NoBands => {
-            (Tone::Warn, "The rule has no groups: only the priority order has.".to_owned())
-        }
-        BandOutcome::UnknownBand => {
-            errors.add("after", "The rule has no such group any more. Choose one of these.");
-            return about.page(staff, EntryAct::Group, form, errors).await;
-        }
     };
     done(staff, tone, said, &form.back, &about.path()).await
 }

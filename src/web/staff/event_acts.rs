@@ -173,6 +173,7 @@ async fn page(
         danger: matches!(act, EventAct::CloseList | EventAct::Cancel),
         choice: None,
         deadline: None,
+        number: None,
         form,
         errors,
         frame,

@@ -239,6 +239,7 @@ impl About {
             effects,
             choice,
             deadline,
+            number: None,
             form,
             errors,
             frame: self.frame,

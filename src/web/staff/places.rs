@@ -286,6 +286,7 @@ async fn retire_page(
         danger: true,
         choice: None,
         deadline: None,
+        number: None,
         form,
         errors,
         frame,

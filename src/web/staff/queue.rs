@@ -158,7 +158,7 @@ impl QueuePage {
         let paused = matches!(row.hindrance, Some(Hindrance::Paused(_)));
         let aside = row.hindrance == Some(Hindrance::SetAside);
         let unreachable = row.hindrance == Some(Hindrance::ContactProblem);
-        for act in EntryAct::ALL.into_iter().filter(|act| *act != EntryAct::Group) {
+        for act in EntryAct::ALL.into_iter().filter(|act| !matches!(act, EntryAct::Group | EntryAct::Move)) {
             if act.applies(row.state, paused, aside, unreachable) {
                 let path = format!("/entries/{}/{}?{back}", row.entry, act.word());
                 acts.push((self.frame.path(path), act.label()));

@@ -184,6 +184,7 @@ impl About {
             danger: true,
             choice: None,
             deadline: None,
+            number: None,
             form,
             errors,
             frame: self.frame,

@@ -72,6 +72,7 @@ pub fn title(act: Act) -> &'static str {
         Act::PoolFrozen => "Pool of a draw frozen",
         Act::Drawn => "Drawn",
         Act::ChainAnnounced => "Secrets for draws announced",
+        Act::Moved => "Moved in the line",
         Act::BandChanged => "Put into another group",
         Act::AccessChanged => "Access changed",
         Act::Imported => "Imported",

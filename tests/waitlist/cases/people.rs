@@ -11,6 +11,7 @@ use fairlist::waitlist::answer::AcceptOutcome;
 use fairlist::waitlist::bookings::BookOutcome;
 use fairlist::waitlist::contacts;
 use fairlist::waitlist::lists::ListOutcome;
+use fairlist::waitlist::placing::PlacingOutcome;
 use fairlist::waitlist::staff_offers::{AfterRevoke, OfferOutcome, ReactivateOutcome, RevokeOutcome};
 
 use super::{book_directly, counts};
@@ -123,6 +124,52 @@ async fn pausing_resuming_notes_letters_and_addresses_leave_the_rank_alone() {
     world.add_places(1).await;
     world.settle().await;
     assert!(world.offer(waiting[0].id).await.is_some(), "Ann is still the first");
+}
+
+/// webkom/lego#4030: the last few of those who had been let in by mistake could not be put back in front.
+#[tokio::test]
+async fn staff_put_somebody_at_a_number_and_the_others_are_one_further_back() {
+    let world = World::with(two_hours(), 0).await;
+    let line = world.all_waiting(&["Ann", "Ben", "Cem", "Dan", "Eve"]).await;
+    let place = async |entry: usize, number| {
+        let (event, entry, actor) = (world.event, line[entry].id, world.actor());
+        world.waitlist.place_at(event, entry, number, actor, &reason()).await.expect("an answer")
+    };
+    let numbers = async || {
+        let mut numbers = Vec::new();
+        for entry in &line {
+            let key = world.entry(entry.id).await.key;
+            numbers.push(world.waitlist.db().position(world.event, key).await.expect("a position"));
+        }
+        numbers
+    };
+    assert_eq!(place(4, 2).await, PlacingOutcome::Placed);
+    assert_eq!(numbers().await, [1, 3, 4, 5, 2], "Eve is second, and those behind are one further back");
+    assert_eq!(place(4, 2).await, PlacingOutcome::Already);
+    assert_eq!(place(3, 1).await, PlacingOutcome::Placed);
+    assert_eq!(place(3, 5).await, PlacingOutcome::Placed, "and to the very end");
+    assert_eq!(numbers().await, [1, 3, 4, 5, 2]);
+    assert_eq!(place(0, 6).await, PlacingOutcome::TooFar);
+    // However often the same number is given, there is room, and nobody else changes places.
+    for _ in 0..20 {
+        assert_eq!(place(0, 3).await, PlacingOutcome::Placed);
+        assert_eq!(place(1, 3).await, PlacingOutcome::Placed);
+    }
+    assert_eq!(numbers().await, [2, 3, 4, 5, 1]);
+    let moves: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT actor || ' ' || reason, count(*) FROM audit WHERE act = 'moved' AND subject = 'entry' GROUP BY 1 ORDER BY 1",
+    )
+    .fetch_all(world.database.sql())
+    .await
+    .expect("records");
+    assert_eq!(moves[0], ("staff customer_asked".to_owned(), 43), "{moves:?}");
+    assert_eq!(moves[1].0, "system room_made", "in time others are moved apart: {moves:?}");
+    world.add_places(1).await;
+    world.settle().await;
+    assert_eq!(world.state(line[4].id).await, EntryState::Offered, "Eve is served first");
+    assert_eq!(place(4, 1).await, PlacingOutcome::NotWaiting(EntryState::Offered));
+    world.rule(|policy| policy.ordering = Ordering::Lottery).await;
+    assert_eq!(place(3, 1).await, PlacingOutcome::Lottery, "an order that was drawn is not touched");
 }
 
 /// SandeepVashishtha/Eventra#11892 and #13345: one head that could not be served stopped the run, and places stayed empty.
