@@ -3,7 +3,8 @@
 //! What happened without the rule's doing is taken from the record: who joined, left or paused, which places came back
 //! or were booked past the list. The rest is decided by the functions by which passes decide. Whoever was really
 //! offered places answers as they did; what the record cannot tell, how anybody else would have answered and how soon,
-//! is drawn from the answers it has, with a fixed seed. Acts of staff on offers are left out: the rule makes its own.
+//! is drawn from the answers it has, with a fixed seed. Acts of staff on offers and on somebody's number in the line
+//! are left out: the rule has its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
