@@ -142,6 +142,10 @@ CREATE TABLE events (
     -- The next instant that the rule in force set itself: a draw, or the final call.
     rule_due_at      timestamptz,
     form_version     integer NOT NULL DEFAULT 1,
+    -- What the event says of its places, in the order in which pages show it: [{key, label, measure, choices}].
+    attributes       jsonb NOT NULL DEFAULT '[]',
+    next_kind        integer NOT NULL DEFAULT 1,
+    next_wants       integer NOT NULL DEFAULT 1,
     created_at       timestamptz NOT NULL,
     audit_seq        bigint NOT NULL DEFAULT 0,
     audit_head       bytea NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
@@ -234,6 +238,28 @@ CREATE TABLE draws (
 );
 ALTER TABLE draws ALTER COLUMN pool SET STORAGE EXTERNAL, ALTER COLUMN ranking SET STORAGE EXTERNAL;
 
+-- Places with the same attributes are of one kind, and entries that want the same share a row of `wants`, which says
+-- which kinds that are: a pass compares numbers, whatever the event says of its places. Kind 0 is a place of which
+-- nothing is said, wants 0 an entry that takes any place; neither has a row.
+CREATE TABLE kinds (
+    event_id   uuid NOT NULL REFERENCES events (id),
+    id         integer NOT NULL CONSTRAINT kinds_id_check CHECK (id BETWEEN 1 AND 1023),
+    attributes jsonb NOT NULL,
+    words      text NOT NULL,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT kinds_attributes_key UNIQUE (event_id, attributes)
+);
+
+CREATE TABLE wants (
+    event_id uuid NOT NULL REFERENCES events (id),
+    id       integer NOT NULL CONSTRAINT wants_id_check CHECK (id BETWEEN 1 AND 10000),
+    wants    jsonb NOT NULL,
+    words    text NOT NULL,
+    kinds    integer[] NOT NULL,
+    PRIMARY KEY (event_id, id),
+    CONSTRAINT wants_wants_key UNIQUE (event_id, wants)
+);
+
 -- ── entries ────────────────────────────────────────────────────────────────────────────────────────────────
 
 CREATE TABLE entries (
@@ -251,6 +277,7 @@ CREATE TABLE entries (
     -- The rank in the line, to which it goes back when the rank that it drew is no longer the rule.
     line_rank       bigint,
     party           integer NOT NULL CONSTRAINT entries_party_check CHECK (party BETWEEN 1 AND 100),
+    wants           integer NOT NULL DEFAULT 0,
     until           timestamptz,
     source          text NOT NULL CONSTRAINT entries_source_check CHECK (source IN ('customer', 'staff', 'import')),
     joined_at       timestamptz NOT NULL,
@@ -285,7 +312,7 @@ CREATE TABLE entries (
 CREATE UNIQUE INDEX entries_one_live_per_person ON entries (event_id, person_id)
     WHERE state IN ('unconfirmed', 'waiting', 'offered');
 CREATE INDEX entries_order ON entries (event_id, band, round, rank) WHERE eligible;
-CREATE INDEX entries_fit ON entries (event_id, party, band, round, rank) WHERE eligible;
+CREATE INDEX entries_fit ON entries (event_id, wants, party, band, round, rank) WHERE eligible;
 CREATE INDEX entries_decliners ON entries (event_id, declined_at) WHERE eligible AND declined_at IS NOT NULL;
 -- Live entries ahead of the line, to be taken back when the order changes.
 CREATE INDEX entries_ahead ON entries (event_id, id) WHERE band < 0 AND state IN ('unconfirmed', 'waiting', 'offered', 'closed');
@@ -413,6 +440,7 @@ CREATE TABLE places (
     id               uuid NOT NULL,
     number           integer NOT NULL,
     label            text,
+    kind             integer NOT NULL DEFAULT 0,
     state            text NOT NULL CONSTRAINT places_state_check CHECK (state IN ('open', 'held', 'booked', 'retired')),
     retire_when_free boolean NOT NULL DEFAULT false,
     offer_id         uuid,
@@ -427,6 +455,12 @@ CREATE TABLE places (
     CONSTRAINT places_booked_check CHECK ((state = 'booked') = (booking_id IS NOT NULL)),
     CONSTRAINT places_retire_check CHECK (NOT retire_when_free OR state IN ('held', 'booked'))
 );
+-- What a customer is told that a place is; nothing where it has no label and nothing is said of it.
+CREATE FUNCTION place_name(place places) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN (place).kind = 0 THEN (place).label
+                ELSE coalesce((place).label, 'place ' || (place).number) || ' (' || (
+                    SELECT words FROM kinds WHERE event_id = (place).event_id AND id = (place).kind) || ')' END
+$$;
 CREATE UNIQUE INDEX places_label_key ON places (event_id, label) WHERE label IS NOT NULL AND state <> 'retired';
 CREATE UNIQUE INDEX places_one_per_booking ON places (event_id, booking_id) WHERE booking_id IS NOT NULL;
 CREATE INDEX places_open ON places (event_id, number) WHERE state = 'open';
@@ -489,13 +523,16 @@ CREATE TABLE pass_requests (
 CREATE INDEX pass_requests_due ON pass_requests (requested_at) WHERE requested_at IS NOT NULL;
 
 -- Who was passed over, as a set: in pass `pass_number`, every entry that was eligible, had an order key below
--- (band, round, rank), and met the reason's measure. One row per pass and reason, however long the list.
+-- (band, round, rank), and met the reason's measure. One row per pass and reason, however long the list. Where people
+-- want kinds of places, `kinds` and `counts` say how many were left of each: of what they want, fewer than they need.
 CREATE TABLE skips (
     event_id        uuid NOT NULL REFERENCES events (id),
     pass_number     bigint NOT NULL,
-    reason          text NOT NULL CONSTRAINT skips_reason_check CHECK (reason IN ('does_not_fit', 'declined_these')),
+    reason          text NOT NULL CONSTRAINT skips_reason_check CHECK (reason IN ('does_not_fit', 'declined_these', 'does_not_match')),
     party_above     integer,
     declined_since  timestamptz,
+    kinds           integer[],
+    counts          integer[],
     band            smallint NOT NULL,
     round           integer NOT NULL,
     rank            bigint NOT NULL,
@@ -503,7 +540,8 @@ CREATE TABLE skips (
     PRIMARY KEY (event_id, pass_number, reason),
     CONSTRAINT skips_pass_fkey FOREIGN KEY (event_id, pass_number) REFERENCES passes (event_id, number),
     CONSTRAINT skips_measure_check CHECK ((reason = 'does_not_fit') = (party_above IS NOT NULL)
-        AND (reason = 'declined_these') = (declined_since IS NOT NULL))
+        AND (reason = 'declined_these') = (declined_since IS NOT NULL)
+        AND (reason = 'does_not_match') = (kinds IS NOT NULL) AND (kinds IS NULL) = (counts IS NULL))
 );
 
 -- ── messages ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -163,7 +163,7 @@ impl BenchDatabase {
     pub async fn drop(self) -> Result<(), DbError> {
         self.pool.close().await;
         let mut admin = PgConnection::connect_with(&self.server).await?;
-        admin.execute(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name))).await?;
+        admin.execute(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {}", self.name))).await?;
         Ok(())
     }
 

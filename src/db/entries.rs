@@ -9,7 +9,7 @@ use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::contact::EmailAddress;
 use crate::domain::entry::{Entry, EntrySource, EntryState, OrderKey, PausedBy};
 use crate::domain::ids::{EntryId, EventId, PersonId};
-use crate::domain::policy::Fit;
+use crate::domain::kinds::Kinds;
 use crate::domain::reason::Reason;
 
 #[expect(clippy::struct_excessive_bools, reason = "one field a column")]
@@ -24,6 +24,8 @@ struct EntryRow {
     rank: i64,
     line_rank: Option<i64>,
     party: i32,
+    wants: i32,
+    kinds: Option<Vec<i32>>,
     joined_at: DateTime<Utc>,
     confirmed_at: Option<DateTime<Utc>>,
     vouched: bool,
@@ -53,6 +55,8 @@ impl TryFrom<EntryRow> for Entry {
             key: OrderKey { band: row.band, round: row.round, rank: row.rank },
             line_rank: row.line_rank,
             party: row.party,
+            wants: row.wants,
+            kinds: row.kinds.map_or(Kinds::ALL, Kinds::from_iter),
             joined_at: row.joined_at,
             confirmed_at: row.confirmed_at,
             vouched: row.vouched,
@@ -76,14 +80,18 @@ macro_rules! select_entries {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             EntryRow,
-            "SELECT e.event_id, e.id, e.person_id, e.state, e.arrival, e.band, e.round, e.rank, e.line_rank, e.party, e.joined_at, \
-             e.confirmed_at, e.vouched, e.lapses_at, e.paused, e.paused_until, e.contact_problem, e.offer_anyway, \
+            "SELECT e.event_id, e.id, e.person_id, e.state, e.arrival, e.band, e.round, e.rank, e.line_rank, e.party, e.wants, \
+             CASE WHEN e.wants <> 0 THEN (SELECT w.kinds FROM wants w WHERE w.event_id = e.event_id AND w.id = e.wants) END AS kinds, \
+             e.joined_at, e.confirmed_at, e.vouched, e.lapses_at, e.paused, e.paused_until, e.contact_problem, e.offer_anyway, \
              e.set_aside, e.until_passed, e.silent_offers, e.declined_at, e.eligible, e.state_since FROM entries e "
                 + $tail,
             $($argument),*
         )
     };
 }
+
+mod next;
+pub use next::Reach;
 
 fn entries(rows: Vec<EntryRow>) -> Result<Vec<Entry>, DbError> {
     rows.into_iter().map(Entry::try_from).collect()
@@ -100,6 +108,8 @@ pub struct NewEntry {
     pub state: EntryState,
     /// How many places it wants.
     pub party: i32,
+    /// The number of what it wants of a place.
+    pub wants: i32,
     /// How it came to be.
     pub source: EntrySource,
     /// When its contact was confirmed, if it was.
@@ -167,6 +177,7 @@ impl LockedEvent {
         let persons: Vec<Uuid> = new.iter().map(|entry| entry.person.0).collect();
         let states: Vec<String> = new.iter().map(|entry| entry.state.as_str().to_owned()).collect();
         let parties: Vec<i32> = new.iter().map(|entry| entry.party).collect();
+        let wants: Vec<i32> = new.iter().map(|entry| entry.wants).collect();
         let sources: Vec<String> = new.iter().map(|entry| entry.source.as_str().to_owned()).collect();
         let confirmed: Vec<Option<DateTime<Utc>>> = new.iter().map(|entry| entry.confirmed_at).collect();
         let vouched: Vec<bool> = new.iter().map(|entry| entry.vouched).collect();
@@ -175,9 +186,9 @@ impl LockedEvent {
         let ranks: Vec<i64> = (next.rank..next.rank + count).map(OrderKey::rank_of).collect();
         sqlx::query!(
             r#"INSERT INTO entries (event_id, joined_at, state_since, id, person_id, state, party, source, confirmed_at,
-                                    vouched, lapses_at, arrival, rank)
+                                    vouched, lapses_at, arrival, rank, wants)
                SELECT $1, $2, $2, * FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::integer[], $7::text[],
-                   $8::timestamptz[], $9::boolean[], $10::timestamptz[], $11::bigint[], $12::bigint[])"#,
+                   $8::timestamptz[], $9::boolean[], $10::timestamptz[], $11::bigint[], $12::bigint[], $13::integer[])"#,
             event.0,
             now,
             &ids,
@@ -190,6 +201,7 @@ impl LockedEvent {
             &lapses as &[Option<DateTime<Utc>>],
             &arrivals,
             &ranks,
+            &wants,
         )
         .execute(self.connection())
         .await?;
@@ -245,6 +257,7 @@ impl LockedEvent {
         let ranks: Vec<i64> = moves.iter().map(|change| change.after.key.rank).collect();
         let line_ranks: Vec<Option<i64>> = moves.iter().map(|change| change.after.line_rank).collect();
         let parties: Vec<i32> = moves.iter().map(|change| change.after.party).collect();
+        let wants: Vec<i32> = moves.iter().map(|change| change.after.wants).collect();
         let paused: Vec<Option<String>> =
             moves.iter().map(|change| change.after.paused.map(|by| by.as_str().to_owned())).collect();
         let silent: Vec<i32> = moves.iter().map(|change| change.after.silent_offers).collect();
@@ -264,15 +277,15 @@ impl LockedEvent {
                    confirmed_at = c.confirmed_at, vouched = c.vouched, lapses_at = c.lapses_at, paused = c.paused,
                    paused_until = c.paused_until, contact_problem = c.contact_problem, offer_anyway = c.offer_anyway,
                    set_aside = c.set_aside, until_passed = c.until_passed, silent_offers = c.silent_offers,
-                   declined_at = c.declined_at, closed_from = c.closed_from, line_rank = c.line_rank,
+                   declined_at = c.declined_at, closed_from = c.closed_from, line_rank = c.line_rank, wants = c.wants,
                    state_since = CASE WHEN e.state = c.to_state THEN e.state_since ELSE $2 END
                FROM unnest($3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::integer[], $8::bigint[], $9::integer[],
                    $10::timestamptz[], $11::boolean[], $12::timestamptz[], $13::text[], $14::timestamptz[],
                    $15::boolean[], $16::boolean[], $17::boolean[], $18::boolean[], $19::integer[], $20::timestamptz[],
-                   $21::text[], $22::bigint[])
+                   $21::text[], $22::bigint[], $23::integer[])
                  AS c(id, from_state, to_state, band, round, rank, party, confirmed_at, vouched, lapses_at, paused,
                       paused_until, contact_problem, offer_anyway, set_aside, until_passed, silent_offers, declined_at,
-                      closed_from, line_rank)
+                      closed_from, line_rank, wants)
                WHERE e.event_id = $1 AND e.id = c.id AND e.state = c.from_state"#,
             event.0,
             now,
@@ -296,15 +309,23 @@ impl LockedEvent {
             &after(|entry| entry.declined_at) as &[Option<DateTime<Utc>>],
             &closed_from as &[Option<String>],
             &line_ranks as &[Option<i64>],
+            &wants,
         )
         .execute(self.connection())
         .await?
         .rows_affected();
         super::must_change(changed, moves.len(), "entry")?;
         for change in moves {
-            let mut record =
-                Record::new(now, change.actor, change.act, Subject::Entry(change.before.id), change.reason)
-                    .states(Some(change.before.state.as_str()), Some(change.after.state.as_str()));
+            let id = change.before.id;
+            let is_wants = change.act == Act::WantsChanged;
+            let subject = if is_wants { Subject::Wants(id) } else { Subject::Entry(id) };
+            let mut record = Record::new(now, change.actor, change.act, subject, change.reason)
+                .states(Some(change.before.state.as_str()), Some(change.after.state.as_str()));
+            if is_wants {
+                record.entry = Some(id);
+                record.from = Some(change.before.wants.to_string().into());
+                record.to = Some(change.after.wants.to_string().into());
+            }
             record.order_key = Some(change.after.key);
             record.policy_version = change.policy_version;
             record.note.clone_from(&change.note);
@@ -474,90 +495,20 @@ impl LockedEvent {
             })
             .collect())
     }
-
-    /// The next eligible entries in order, as many as could be chosen when `open` places are open and at most
-    /// `room` offers may be made. `youngest_opened` leaves out whoever declined after the last place opened, and
-    /// `last_band` whoever has no turn under the rule: in a lottery, who was not drawn.
-    ///
-    /// Under [`Fit::Fill`] the list is read per party size, so that a long queue of parties that do not fit costs
-    /// a hundred index probes, not a scan.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn candidates(
-        &mut self,
-        fit: Fit,
-        open: i64,
-        room: i64,
-        youngest_opened: DateTime<Utc>,
-        last_band: i16,
-    ) -> Result<Vec<Entry>, DbError> {
-        let event = self.id();
-        let limit = open.min(room);
-        let rows = match fit {
-            Fit::Strict => {
-                select_entries!(
-                    "WHERE e.event_id = $1 AND e.eligible AND e.band <= $4 AND (e.declined_at IS NULL OR e.declined_at < $3)
-                     ORDER BY e.band, e.round, e.rank LIMIT $2",
-                    event.0,
-                    limit + 1,
-                    youngest_opened,
-                    last_band
-                )
-                .fetch_all(self.connection())
-                .await?
-            }
-            Fit::Fill => {
-                select_entries!(
-                    "JOIN (SELECT chosen.id FROM generate_series(1, least($2::bigint, 100)::integer) AS size,
-                           LATERAL (SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size AND band <= $5
-                                    AND (declined_at IS NULL OR declined_at < $3)
-                                    ORDER BY band, round, rank LIMIT least($4, $2 / size + 1)) AS chosen) AS next
-                       ON next.id = e.id
-                     WHERE e.event_id = $1 ORDER BY e.band, e.round, e.rank",
-                    event.0,
-                    open,
-                    youngest_opened,
-                    room,
-                    last_band
-                )
-                .fetch_all(self.connection())
-                .await?
-            }
-        };
-        entries(rows)
-    }
-}
-
-impl LockedEvent {
-    /// The next eligible entries in order that could take some of `open` places, whatever others before them want.
-    /// `youngest_opened` leaves out whoever declined after the last place opened.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn callable(
-        &mut self,
-        open: i32,
-        youngest_opened: DateTime<Utc>,
-        limit: i64,
-    ) -> Result<Vec<Entry>, DbError> {
-        let event = self.id();
-        entries(
-            select_entries!(
-                "WHERE e.event_id = $1 AND e.eligible AND e.party <= $2 AND (e.declined_at IS NULL OR e.declined_at < $3)
-                 ORDER BY e.band, e.round, e.rank LIMIT $4",
-                event.0,
-                open,
-                youngest_opened,
-                limit
-            )
-            .fetch_all(self.connection())
-            .await?,
-        )
-    }
 }
 
 impl Db {
+    /// One entry of an event.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when this event has none with this id.
+    pub async fn entry_in(&self, event: EventId, id: EntryId) -> Result<Entry, DbError> {
+        select_entries!("WHERE e.event_id = $1 AND e.id = $2", event.0, id.0)
+            .fetch_one(self.pool())
+            .await?
+            .try_into()
+    }
+
     /// One entry, wherever it is.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ pub(super) struct EventRow {
     final_called_at: Option<chrono::DateTime<chrono::Utc>>,
     form_version: i32,
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
+    attributes: serde_json::Value,
+    has_wants: bool,
 }
 
 impl TryFrom<EventRow> for Event {
@@ -59,6 +61,8 @@ impl TryFrom<EventRow> for Event {
             final_called_at: row.final_called_at,
             form_version: row.form_version,
             last_pass_at: row.last_pass_at,
+            attributes: super::attributes::read("attributes of an event", row.attributes)?,
+            has_wants: row.has_wants,
         })
     }
 }
@@ -69,7 +73,8 @@ macro_rules! select_event {
         sqlx::query_as!(
             EventRow,
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
-             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, form_version, last_pass_at FROM events "
+             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, form_version, last_pass_at, \
+             attributes, next_wants > 1 AS \"has_wants!\" FROM events "
                 + $tail,
             $($argument),*
         )

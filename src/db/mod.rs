@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Entropy};
 
+pub mod attributes;
 pub mod audit;
 pub mod audit_chains;
 pub mod background;

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::attributes::OpenKind;
 use super::events::word;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
@@ -329,24 +330,35 @@ impl LockedEvent {
         )
     }
 
-    /// Pending calls that told only of places which are gone by now, the longest ago told first: those open now opened
-    /// at or after `oldest_open`.
+    /// Pending calls that told only of places which are gone by now, where enough are open of what is wanted; the longest
+    /// ago told first.
     ///
     /// # Errors
     /// What the database says.
     pub async fn calls_to_tell_again(
         &mut self,
-        oldest_open: DateTime<Utc>,
+        open: &[OpenKind],
         limit: i64,
     ) -> Result<Vec<Offer>, DbError> {
         let event = self.id();
+        let Some(last) = open.iter().map(|kind| kind.oldest).max() else { return Ok(vec![]) };
+        let kinds: Vec<i32> = open.iter().map(|kind| kind.kind).collect();
+        let counts: Vec<i64> = open.iter().map(|kind| kind.open).collect();
+        let oldest: Vec<DateTime<Utc>> = open.iter().map(|kind| kind.oldest).collect();
         offers(
             select_offers!(
                 "WHERE o.event_id = $1 AND o.kind = 'call' AND o.state = 'pending' AND o.told_for < $2
+                   AND EXISTS (SELECT FROM unnest($4::integer[], $5::bigint[], $6::timestamptz[]) AS k(kind, open, oldest)
+                               WHERE e.wants = 0 OR k.kind = ANY((
+                                   SELECT w.kinds FROM wants w WHERE w.event_id = $1 AND w.id = e.wants)::integer[])
+                               HAVING sum(k.open) >= o.party AND o.told_for < min(k.oldest))
                  ORDER BY o.told_for, o.band, o.round, o.rank LIMIT $3",
                 event.0,
-                oldest_open,
-                limit
+                last,
+                limit,
+                &kinds,
+                &counts,
+                &oldest
             )
             .fetch_all(self.connection())
             .await?,

@@ -18,6 +18,8 @@ pub struct PlaceLine {
     pub number: i32,
     /// What it is called.
     pub label: Option<String>,
+    /// What is said of it, in words.
+    pub words: Option<String>,
     /// What has it.
     pub state: PlaceState,
     /// Leaves the event when it becomes free.
@@ -44,6 +46,7 @@ struct LineRow {
     id: Uuid,
     number: i32,
     label: Option<String>,
+    words: Option<String>,
     state: String,
     retire_when_free: bool,
     changed_at: DateTime<Utc>,
@@ -62,6 +65,7 @@ impl TryFrom<LineRow> for PlaceLine {
             id: PlaceId(row.id),
             number: row.number,
             label: row.label,
+            words: row.words,
             state: word(PlaceState::parse, "place state", &row.state)?,
             retire_when_free: row.retire_when_free,
             name: row.name,
@@ -77,9 +81,10 @@ macro_rules! select_lines {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             LineRow,
-            r#"SELECT p.id, p.number, p.label, p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
+            r#"SELECT p.id, p.number, p.label, k.words AS "words?", p.state, p.retire_when_free, p.changed_at, p.offer_id, p.booking_id,
                       o.expires_at AS "expires_at?", b.reference AS "reference?", w.name AS "name?"
                FROM places p
+               LEFT JOIN kinds k ON k.event_id = p.event_id AND k.id = p.kind
                LEFT JOIN bookings b ON b.event_id = p.event_id AND b.id = p.booking_id
                LEFT JOIN offers o ON o.event_id = p.event_id AND o.id = p.offer_id
                LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id

@@ -442,12 +442,17 @@ impl Db {
         limit: i64,
     ) -> Result<Vec<PassedOver>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT s.party_above, s.declined_since, n.id AS "entry?", n.name AS "name?", n.party AS "party?"
+            r#"SELECT s.party_above, s.declined_since,
+                      (SELECT sum(n) FROM unnest(s.counts) AS n) AS "left?", n.id AS "entry?", n.name AS "name?", n.party AS "party?"
                FROM skips s LEFT JOIN LATERAL (
                    SELECT e.id, w.name, e.party FROM entries e JOIN persons w ON w.id = e.person_id
                    WHERE e.event_id = $1 AND e.eligible AND e.state_since <= s.at
                      AND (e.band, e.round, e.rank) < (s.band, s.round, s.rank)
-                     AND (e.party > s.party_above OR e.declined_at >= s.declined_since)
+                     AND (e.party > s.party_above OR e.declined_at >= s.declined_since
+                          OR (s.kinds IS NOT NULL AND e.party > coalesce((
+                              SELECT sum(u.n) FROM unnest(s.kinds, s.counts) AS u(kind, n)
+                              WHERE e.wants = 0 OR u.kind = ANY((
+                                  SELECT k.kinds FROM wants k WHERE k.event_id = $1 AND k.id = e.wants)::integer[])), 0)))
                      AND NOT EXISTS (SELECT FROM audit a WHERE a.event_id = $1 AND a.subject_id = e.id AND a.at > s.at
                                      AND a.act IN ('band_changed', 'moved'))
                      AND NOT EXISTS (SELECT FROM draws d WHERE d.event_id = $1 AND d.drawn_at > s.at)
@@ -464,10 +469,13 @@ impl Db {
         .await?;
         let mut sets: Vec<PassedOver> = Vec::new();
         for row in rows {
-            let reason = match (row.party_above, row.declined_since) {
-                (Some(more_than), _) => SkipReason::DoesNotFit { more_than },
-                (None, Some(since)) => SkipReason::DeclinedThese { since },
-                (None, None) => continue,
+            let reason = match (row.party_above, row.declined_since, row.left) {
+                (Some(more_than), _, _) => SkipReason::DoesNotFit { more_than },
+                (None, Some(since), _) => SkipReason::DeclinedThese { since },
+                (None, None, Some(left)) => {
+                    SkipReason::DoesNotMatch { left: i32::try_from(left).unwrap_or(i32::MAX) }
+                }
+                (None, None, None) => continue,
             };
             let who = row.entry.map(EntryId).zip(row.name).zip(row.party);
             let who = who.map(|((entry, name), party)| (entry, name, party));

@@ -54,7 +54,9 @@ impl Db {
                 .all_places(event.id)
                 .await?
                 .into_iter()
-                .map(|place| (place.number, OpenPlace { id: place.id, opened_at: place.opened_at }))
+                .map(|place| {
+                    (place.number, OpenPlace { id: place.id, opened_at: place.opened_at, kind: place.kind })
+                })
                 .collect(),
             happenings: records
                 .iter()

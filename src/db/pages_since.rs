@@ -9,6 +9,7 @@ use super::{Db, DbError};
 use crate::domain::allocation::SkipReason;
 use crate::domain::audit::Act;
 use crate::domain::entry::{Entry, EntryState, OrderKey};
+use crate::domain::kinds::KIND_MAX;
 use crate::domain::offer::OfferKind;
 use crate::domain::reason::Reason;
 use crate::domain::trail::{EntryMark, How, Mark, Stand, trail};
@@ -139,29 +140,35 @@ impl Db {
         let ranks: Vec<i64> = trail.iter().map(|stand| stand.key.rank).collect();
         let declined: Vec<Option<DateTime<Utc>>> = trail.iter().map(|stand| stand.declined_at).collect();
         let eligible: Vec<bool> = trail.iter().map(|stand| stand.how == How::Eligible).collect();
+        let kinds: Vec<i32> = (0..=KIND_MAX).filter(|kind| entry.kinds.has(*kind)).collect();
         let rows = sqlx::query!(
             r#"WITH stands AS (
                    SELECT * FROM unnest($3::timestamptz[], $4::smallint[], $5::integer[], $6::bigint[],
                                         $7::timestamptz[], $8::boolean[])
                        WITH ORDINALITY AS s(since, band, round, rank, declined_at, eligible, n)),
                looks AS (
-                   SELECT p.number, p.at, p.offered, p.policy_version, k.band, k.round, k.rank, x.party_above, x.declined_since
+                   SELECT p.number, p.at, p.offered, p.policy_version, k.band, k.round, k.rank, x.party_above, x.declined_since,
+                          x.matching
                    FROM (SELECT * FROM passes WHERE event_id = $1 ORDER BY number DESC LIMIT $10) p
                    CROSS JOIN LATERAL (
                        SELECT * FROM stands WHERE since <= p.at ORDER BY n DESC LIMIT 1) k
                    LEFT JOIN LATERAL (
-                       SELECT party_above, declined_since FROM skips
+                       SELECT party_above, declined_since, m.matching
+                       FROM skips LEFT JOIN LATERAL (
+                           SELECT coalesce(sum(u.n), 0)::integer AS matching FROM unnest(kinds, counts) AS u(kind, n)
+                           WHERE $13 OR u.kind = ANY($14)) m ON kinds IS NOT NULL
                        WHERE event_id = $1 AND pass_number = p.number AND k.eligible
                          AND (band, round, rank) > (k.band, k.round, k.rank)
-                         AND (party_above < $9 OR declined_since <= k.declined_at)
+                         AND (party_above < $9 OR declined_since <= k.declined_at OR m.matching < $9)
                        ORDER BY reason DESC LIMIT 1) x ON true
                    WHERE p.offered > 0 AND p.at >= $2 AND ($12::timestamptz IS NULL OR p.at < $12)),
                counted AS (
                    SELECT *, count(*) OVER () AS looks, sum(offered) OVER () AS offers,
-                          count(*) FILTER (WHERE party_above IS NOT NULL OR declined_since IS NOT NULL) OVER () AS skips
+                          count(*) FILTER (WHERE party_above IS NOT NULL OR declined_since IS NOT NULL OR matching IS NOT NULL)
+                              OVER () AS skips
                    FROM looks ORDER BY number DESC LIMIT $11)
                SELECT c.number AS "number!", c.at AS "at!", c.offered AS "offered!", c.policy_version AS "version!",
-                      c.party_above AS "party_above?", c.declined_since AS "declined_since?", c.looks AS "looks!",
+                      c.party_above AS "party_above?", c.declined_since AS "declined_since?", c.matching AS "matching?", c.looks AS "looks!",
                       c.offers AS "offers!", c.skips AS "skips!", f.kind AS "kind?", f.made_reason AS "made_reason?",
                       (SELECT count(*) FROM offers o WHERE o.event_id = $1 AND o.pass_number = c.number
                          AND (o.band, o.round, o.rank) < (c.band, c.round, c.rank)) AS "ahead!",
@@ -183,7 +190,9 @@ impl Db {
             entry.party,
             LOOKED_BACK,
             limit,
-            until
+            until,
+            entry.wants == 0,
+            &kinds
         )
         .fetch_all(self.pool())
         .await?;
@@ -205,10 +214,14 @@ impl Db {
                         .transpose()?,
                     reason: row.made_reason.as_deref().and_then(Reason::parse),
                     version: row.version,
-                    skip: match (row.party_above, row.declined_since) {
-                        (Some(more_than), _) => Some(SkipReason::DoesNotFit { more_than }),
-                        (None, Some(since)) => Some(SkipReason::DeclinedThese { since }),
-                        (None, None) => None,
+                    skip: match (row.party_above, row.declined_since, row.matching) {
+                        (Some(more_than), _, _) => Some(SkipReason::DoesNotFit { more_than }),
+                        (None, Some(since), _) => Some(SkipReason::DeclinedThese { since }),
+                        (None, None, Some(left)) if entry.wants == 0 => {
+                            Some(SkipReason::DoesNotFit { more_than: left })
+                        }
+                        (None, None, Some(left)) => Some(SkipReason::DoesNotMatch { left }),
+                        (None, None, None) => None,
                     },
                 })
             })

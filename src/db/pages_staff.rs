@@ -9,6 +9,7 @@ use crate::domain::allocation::{Candidate, PassOutcome};
 use crate::domain::entry::{EntryState, Hindrance, OrderKey, PausedBy};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, OrganizationId, PersonId};
+use crate::domain::kinds::Kinds;
 use crate::domain::place::PlaceCounts;
 use crate::domain::policy::{Fit, Ordering, Policy};
 
@@ -341,8 +342,8 @@ impl Db {
             .collect())
     }
 
-    /// The front of a line, as far as the next choice needs it: in order, and under [`Fit::Fill`] the first of each
-    /// party size.
+    /// The front of a line, as far as the next choice needs it: in order, and the first of each size of party, under
+    /// [`Fit::Fill`], and of all who want the same.
     ///
     /// # Errors
     /// What the database says.
@@ -353,12 +354,20 @@ impl Db {
         last_band: i16,
     ) -> Result<Vec<InLine>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT n.id, n.person_id, n.band, n.round, n.rank, n.party, n.declined_at, n.joined_at, w.name
+            r#"WITH RECURSIVE pairs AS (
+                   (SELECT wants, party FROM entries WHERE event_id = $1 AND eligible ORDER BY wants, party LIMIT 1)
+                   UNION ALL
+                   SELECT n.wants, n.party FROM pairs p, LATERAL (
+                       SELECT wants, party FROM entries WHERE event_id = $1 AND eligible
+                         AND (wants, party) > (p.wants, p.party) ORDER BY wants, party LIMIT 1) n)
+               SELECT n.id, n.person_id, n.band, n.round, n.rank, n.party, n.declined_at, n.joined_at, w.name,
+                      (SELECT k.kinds FROM wants k WHERE k.event_id = $1 AND k.id = n.wants) AS kinds
                FROM entries n JOIN persons w ON w.id = n.person_id
                WHERE n.event_id = $1 AND n.id IN (
                    (SELECT id FROM entries WHERE event_id = $1 AND eligible AND band <= $3 ORDER BY band, round, rank LIMIT 50)
-                   UNION (SELECT first.id FROM generate_series(1, 100) AS size, LATERAL (
-                       SELECT id FROM entries WHERE event_id = $1 AND eligible AND party = size AND $2 AND band <= $3
+                   UNION (SELECT first.id FROM (SELECT * FROM pairs LIMIT 500) p, LATERAL (
+                       SELECT id FROM entries WHERE event_id = $1 AND eligible AND wants = p.wants AND party = p.party
+                         AND ($2 OR p.wants <> 0) AND band <= $3
                        ORDER BY band, round, rank LIMIT 3) AS first))
                ORDER BY n.band, n.round, n.rank"#,
             event.0,
@@ -376,6 +385,7 @@ impl Db {
                     key: OrderKey { band: row.band, round: row.round, rank: row.rank },
                     party: row.party,
                     declined_at: row.declined_at,
+                    kinds: row.kinds.map_or(Kinds::ALL, Kinds::from_iter),
                 },
                 name: row.name,
                 joined_at: row.joined_at,
@@ -400,7 +410,8 @@ impl Db {
         // Only somebody who edits the rule asks for this: it may look at everybody.
         let rows = sqlx::query!(
             r#"SELECT n.id, n.person_id, n.round, coalesce(n.line_rank, n.rank) AS "rank!", n.party, n.declined_at,
-                      n.joined_at, w.name
+                      n.joined_at, w.name,
+                      (SELECT k.kinds FROM wants k WHERE k.event_id = $1 AND k.id = n.wants) AS kinds
                FROM entries n JOIN persons w ON w.id = n.person_id
                WHERE n.event_id = $1 AND n.eligible ORDER BY n.round, coalesce(n.line_rank, n.rank) LIMIT 200"#,
             event.0
@@ -416,6 +427,7 @@ impl Db {
                     key: OrderKey { band: 0, round: row.round, rank: row.rank },
                     party: row.party,
                     declined_at: row.declined_at,
+                    kinds: row.kinds.map_or(Kinds::ALL, Kinds::from_iter),
                 },
                 name: row.name,
                 joined_at: row.joined_at,

@@ -1,5 +1,7 @@
 //! Pass requests, passes and skips, and the instants at which something is due.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Duration, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -167,12 +169,17 @@ impl LockedEvent {
         Ok(number)
     }
 
-    /// Records who was passed over by a pass, a row per reason, where there is anybody. To be called after the
-    /// chosen entries were moved, so that they are not among the eligible.
+    /// Records who was passed over by a pass, a row per reason, where there is anybody; `left` is how many places of each
+    /// kind were left. To be called after the chosen entries were moved, so that they are not among the eligible.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn add_skips(&mut self, pass: i64, skips: &[Skip]) -> Result<(), DbError> {
+    pub async fn add_skips(
+        &mut self,
+        pass: i64,
+        skips: &[Skip],
+        left: &BTreeMap<i32, i32>,
+    ) -> Result<(), DbError> {
         let (event, now) = (self.id(), self.now());
         for skip in skips {
             // At most two reasons a pass.
@@ -182,11 +189,40 @@ impl LockedEvent {
                         "INSERT INTO skips (event_id, pass_number, reason, party_above, band, round, rank, at)
                          SELECT $1, $2, 'does_not_fit', $3::integer, $4, $5, $6, $7
                          WHERE EXISTS (SELECT FROM generate_series($3::integer + 1, 100) AS size, LATERAL (
-                             SELECT FROM entries WHERE event_id = $1 AND eligible AND party = size
+                             SELECT FROM entries WHERE event_id = $1 AND eligible AND wants = 0 AND party = size
                                AND (band, round, rank) < ($4, $5, $6) LIMIT 1) AS passed_over)",
                         event.0,
                         pass,
                         more_than,
+                        skip.before.band,
+                        skip.before.round,
+                        skip.before.rank,
+                        now
+                    )
+                    .execute(self.connection())
+                    .await?;
+                }
+                SkipReason::DoesNotMatch { .. } => {
+                    let (kinds, counts): (Vec<i32>, Vec<i32>) = left.iter().unzip();
+                    sqlx::query!(
+                        "WITH RECURSIVE pairs AS (
+                             (SELECT wants, party FROM entries WHERE event_id = $1 AND eligible ORDER BY wants, party LIMIT 1)
+                             UNION ALL
+                             SELECT n.wants, n.party FROM pairs p, LATERAL (
+                                 SELECT wants, party FROM entries WHERE event_id = $1 AND eligible
+                                   AND (wants, party) > (p.wants, p.party) ORDER BY wants, party LIMIT 1) n)
+                         INSERT INTO skips (event_id, pass_number, reason, kinds, counts, band, round, rank, at)
+                         SELECT $1, $2, 'does_not_match', $3::integer[], $4::integer[], $5, $6, $7, $8
+                         WHERE EXISTS (
+                             SELECT FROM pairs p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants, LATERAL (
+                                 SELECT FROM entries WHERE event_id = $1 AND eligible AND wants = p.wants AND party = p.party
+                                   AND (band, round, rank) < ($5, $6, $7) LIMIT 1) AS passed_over
+                             WHERE p.party > coalesce((SELECT sum(n) FROM unnest($3::integer[], $4::integer[]) AS u(kind, n)
+                                                       WHERE p.wants = 0 OR u.kind = ANY(w.kinds)), 0))",
+                        event.0,
+                        pass,
+                        &kinds,
+                        &counts,
                         skip.before.band,
                         skip.before.round,
                         skip.before.rank,

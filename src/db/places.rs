@@ -19,6 +19,10 @@ pub struct Place {
     pub number: i32,
     /// What it is called, where that matters.
     pub label: Option<String>,
+    /// Which kind of place it is; 0 where nothing is said of it.
+    pub kind: i32,
+    /// What is said of it, in words.
+    pub words: Option<String>,
     /// What has it.
     pub state: PlaceState,
     /// Leaves the event when it becomes free.
@@ -32,10 +36,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// The label, or "place n".
+    /// The label, or "place n", with what is said of it.
     #[must_use]
     pub fn name(&self) -> String {
-        self.label.clone().unwrap_or_else(|| format!("place {}", self.number))
+        let name = self.label.clone().unwrap_or_else(|| format!("place {}", self.number));
+        match &self.words {
+            Some(words) => format!("{name} ({words})"),
+            None => name,
+        }
+    }
+
+    /// The same, where it tells more than a number.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        (self.label.is_some() || self.words.is_some()).then(|| self.name())
     }
 
     /// What the place becomes when nothing has it any more.
@@ -49,6 +63,8 @@ struct PlaceRow {
     id: Uuid,
     number: i32,
     label: Option<String>,
+    kind: i32,
+    words: Option<String>,
     state: String,
     retire_when_free: bool,
     offer_id: Option<Uuid>,
@@ -64,6 +80,8 @@ impl TryFrom<PlaceRow> for Place {
             id: PlaceId(row.id),
             number: row.number,
             label: row.label,
+            kind: row.kind,
+            words: row.words,
             state: word(PlaceState::parse, "place state", &row.state)?,
             retire_when_free: row.retire_when_free,
             offer: row.offer_id.map(OfferId),
@@ -77,7 +95,9 @@ macro_rules! select_places {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             PlaceRow,
-            "SELECT id, number, label, state, retire_when_free, offer_id, booking_id, opened_at FROM places " + $tail,
+            "SELECT id, number, label, kind, CASE WHEN kind <> 0 THEN (SELECT k.words FROM kinds k \
+             WHERE k.event_id = places.event_id AND k.id = places.kind) END AS words, \
+             state, retire_when_free, offer_id, booking_id, opened_at FROM places " + $tail,
             $($argument),*
         )
     };
@@ -191,13 +211,14 @@ impl PlaceMove {
 }
 
 impl LockedEvent {
-    /// Adds open places: as many as `labels`, in this order.
+    /// Adds open places of one kind: as many as `labels`, in this order.
     ///
     /// # Errors
     /// [`DbError::Constraint`] `places_label_key` when a label is already in use.
     pub async fn add_places(
         &mut self,
         labels: &[Option<String>],
+        kind: i32,
         actor: Actor,
         reason: Reason,
     ) -> Result<Vec<PlaceId>, DbError> {
@@ -216,13 +237,14 @@ impl LockedEvent {
         let ids: Vec<Uuid> = labels.iter().map(|_| self.entropy().id()).collect();
         let numbers: Vec<i32> = (first..first + count).collect();
         sqlx::query!(
-            r#"INSERT INTO places (event_id, state, opened_at, changed_at, id, number, label)
-               SELECT $1, 'open', $2, $2, * FROM unnest($3::uuid[], $4::integer[], $5::text[])"#,
+            r#"INSERT INTO places (event_id, state, opened_at, changed_at, kind, id, number, label)
+               SELECT $1, 'open', $2, $2, $6, * FROM unnest($3::uuid[], $4::integer[], $5::text[])"#,
             event.0,
             now,
             &ids,
             &numbers,
             labels as &[Option<String>],
+            kind,
         )
         .execute(self.connection())
         .await?;
@@ -292,6 +314,63 @@ impl LockedEvent {
                 .fetch_all(self.connection())
                 .await?,
         )
+    }
+
+    /// Open places in the order in which they are given, at most `limit` of each kind.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open_places_of_each_kind(&mut self, limit: i64) -> Result<Vec<Place>, DbError> {
+        let event = self.id();
+        places(
+            select_places!(
+                "WHERE event_id = $1 AND id IN (
+                     SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY kind ORDER BY number) AS n FROM places
+                                     WHERE event_id = $1 AND state = 'open') ranked WHERE n <= $2)
+                 ORDER BY number",
+                event.0,
+                limit
+            )
+            .fetch_all(self.connection())
+            .await?,
+        )
+    }
+
+    /// Open places of these kinds, in the order in which they are given.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn open_places_among(&mut self, kinds: &[i32], limit: i64) -> Result<Vec<Place>, DbError> {
+        let event = self.id();
+        places(
+            select_places!(
+                "WHERE event_id = $1 AND state = 'open' AND kind = ANY($2) ORDER BY number LIMIT $3",
+                event.0,
+                kinds,
+                limit
+            )
+            .fetch_all(self.connection())
+            .await?,
+        )
+    }
+
+    /// Says something else of an open place; the caller records why.
+    ///
+    /// # Errors
+    /// [`DbError::LostRace`] when it is not open.
+    pub async fn set_kind(&mut self, place: PlaceId, kind: i32) -> Result<(), DbError> {
+        let (event, now) = (self.id(), self.now());
+        let changed = sqlx::query!(
+            "UPDATE places SET kind = $3, changed_at = $4 WHERE event_id = $1 AND id = $2 AND state = 'open'",
+            event.0,
+            place.0,
+            kind,
+            now
+        )
+        .execute(self.connection())
+        .await?
+        .rows_affected();
+        super::must_change(changed, 1, "place")
     }
 
     /// The places with these ids, in the order of their numbers.

@@ -4,12 +4,13 @@
 //! sets ("everybody before this key who wants more than two"), so that the record of a pass over a long list
 //! is as small as that of a short one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 
 use super::entry::{Entry, OrderKey};
 use super::ids::{EntryId, PersonId, PlaceId};
+use super::kinds::Kinds;
 use super::policy::Fit;
 use super::words;
 
@@ -54,6 +55,8 @@ pub struct OpenPlace {
     pub id: PlaceId,
     /// Since when it is open.
     pub opened_at: DateTime<Utc>,
+    /// Which kind of place it is; 0 where nothing is said of it.
+    pub kind: i32,
 }
 
 /// An eligible entry.
@@ -69,6 +72,8 @@ pub struct Candidate {
     pub party: i32,
     /// When it last declined.
     pub declined_at: Option<DateTime<Utc>>,
+    /// Which kinds of places it wants.
+    pub kinds: Kinds,
 }
 
 impl From<&Entry> for Candidate {
@@ -79,14 +84,15 @@ impl From<&Entry> for Candidate {
             key: entry.key,
             party: entry.party,
             declined_at: entry.declined_at,
+            kinds: entry.kinds,
         }
     }
 }
 
 impl Candidate {
-    /// Whoever declined is not offered a place that was open when they did.
+    /// Nobody is offered a kind of place that they do not want; and whoever declined, none that was open when they did.
     fn may_have(&self, place: &OpenPlace) -> bool {
-        self.declined_at.is_none_or(|declined| place.opened_at > declined)
+        self.kinds.has(place.kind) && self.declined_at.is_none_or(|declined| place.opened_at > declined)
     }
 }
 
@@ -122,6 +128,11 @@ pub enum SkipReason {
         /// When the first of them opened.
         since: DateTime<Utc>,
     },
+    /// Of the kinds of places that it wants, fewer were left than it needs.
+    DoesNotMatch {
+        /// What was left of them at the fewest; for the passed over as a set, what was left of all kinds.
+        left: i32,
+    },
 }
 
 /// What a pass decides.
@@ -131,26 +142,32 @@ pub struct Allocation {
     pub chosen: Vec<Chosen>,
     /// Who was passed over in favour of somebody behind.
     pub skips: Vec<Skip>,
+    /// The kinds of places that are kept for somebody who waits for more of them.
+    pub kept: Kinds,
+    /// How many places of each kind were left before the last choice.
+    pub left: BTreeMap<i32, i32>,
     /// How the pass ended.
     pub outcome: PassOutcome,
 }
 
 /// Goes down `candidates` (in order) giving each the first of `places` that it may have.
 ///
-/// `room` is how many more holds may be pending. With [`Fit::Strict`] the first candidate that wants more than
-/// are open ends the pass; with [`Fit::Fill`] the next that fits is taken. Nobody is given a part of a party.
-/// A candidate that declined the open places is passed over under either rule, for it said no to them.
+/// `room` is how many more holds may be pending. With [`Fit::Strict`] a candidate that wants more than are open keeps
+/// what it wants from everybody behind, and the pass ends when nothing else is left; with [`Fit::Fill`] the next that
+/// fits is taken. Nobody is given a part of a party. Who declined the open places, or wants other kinds of places, is
+/// passed over under either rule.
 #[must_use]
 pub fn allocate(places: &[OpenPlace], candidates: &[Candidate], fit: Fit, room: usize) -> Allocation {
     if places.is_empty() {
-        return Allocation { chosen: vec![], skips: vec![], outcome: PassOutcome::NoPlaces };
+        return Allocation::nothing(PassOutcome::NoPlaces);
     }
     if room == 0 && !candidates.is_empty() {
-        return Allocation { chosen: vec![], skips: vec![], outcome: PassOutcome::BatchFull };
+        return Allocation::nothing(PassOutcome::BatchFull);
     }
     let mut open: Vec<OpenPlace> = places.to_vec();
     let mut chosen: Vec<Chosen> = Vec::new();
-    let mut left_before_last = open.len();
+    let mut left_before_last = open.clone();
+    let mut kept = Kinds::NONE;
     let mut ending = PassOutcome::NobodyEligible;
 
     for candidate in candidates {
@@ -160,7 +177,7 @@ pub fn allocate(places: &[OpenPlace], candidates: &[Candidate], fit: Fit, room: 
         let party = usize::try_from(candidate.party).unwrap_or(usize::MAX);
         let allowed = open.iter().filter(|place| candidate.may_have(place)).count();
         if allowed >= party {
-            left_before_last = open.len();
+            left_before_last.clone_from(&open);
             let mut places = Vec::with_capacity(party);
             open.retain(|place| {
                 let take = places.len() < party && candidate.may_have(place);
@@ -170,15 +187,23 @@ pub fn allocate(places: &[OpenPlace], candidates: &[Candidate], fit: Fit, room: 
                 !take
             });
             chosen.push(Chosen { candidate: *candidate, places });
-        } else if fit == Fit::Strict && open.len() < party {
-            ending = PassOutcome::HeadWaits;
-            break;
+        } else if fit == Fit::Strict {
+            let wanted = open.iter().filter(|place| candidate.kinds.has(place.kind)).count();
+            if (1..party).contains(&wanted) {
+                ending = PassOutcome::HeadWaits;
+                kept.add_all(&candidate.kinds);
+                open.retain(|place| !candidate.kinds.has(place.kind));
+            }
         }
     }
 
-    let skips = skips(&chosen, places, left_before_last, fit);
+    let mut left = BTreeMap::new();
+    for place in &left_before_last {
+        *left.entry(place.kind).or_insert(0) += 1;
+    }
+    let skips = skips(&chosen, places, left_before_last.len(), fit);
     let outcome = if chosen.is_empty() { ending } else { PassOutcome::Offered };
-    Allocation { chosen, skips, outcome }
+    Allocation { chosen, skips, kept, left, outcome }
 }
 
 /// One set per reason. What was left only shrinks, so whoever did not fit wanted more than was left before the
@@ -195,18 +220,36 @@ fn skips(chosen: &[Chosen], places: &[OpenPlace], left_before_last: usize, fit: 
 }
 
 impl Allocation {
-    /// Whether the answer might be another if more of the line were read. The reading stops, per size of party
-    /// under [`Fit::Fill`], after as many as could ever be chosen if all may have the places, times `depth`; but
-    /// many who declined these places can hide the one behind them.
+    fn nothing(outcome: PassOutcome) -> Self {
+        Self { chosen: vec![], skips: vec![], kept: Kinds::NONE, left: BTreeMap::new(), outcome }
+    }
+
+    /// The same where people want kinds of places: whoever did not fit is described by what was left of each kind, for
+    /// the allocation does not see those of whose kinds nothing is open.
+    #[must_use]
+    pub fn by_kind(mut self) -> Self {
+        self.skips.retain(|skip| !matches!(skip.reason, SkipReason::DoesNotFit { .. }));
+        if let Some(last) = self.chosen.last() {
+            let reason = SkipReason::DoesNotMatch { left: self.left.values().sum() };
+            self.skips.push(Skip { before: last.candidate.key, reason });
+        }
+        self
+    }
+
+    /// Whether the answer might be another if more of the line were read. The reading stops, per size of party and what
+    /// is wanted under [`Fit::Fill`] and where people want kinds of places, after as many as could ever be chosen if all
+    /// may have the places, times `depth`; but many who declined these places can hide the one behind them.
     #[must_use]
     pub fn is_cut_short(
         &self,
-        places: usize,
+        open_of: &[OpenPlace],
         read: &[Candidate],
         fit: Fit,
         room: usize,
         depth: usize,
+        by_kind: bool,
     ) -> bool {
+        let places = open_of.len();
         // How many were chosen up to a key, and how many places were left then.
         let at = |key: OrderKey| {
             let chosen = &self.chosen[..self.chosen.partition_point(|chosen| chosen.candidate.key <= key)];
@@ -219,8 +262,8 @@ impl Allocation {
         };
         let wants = |candidate: &Candidate| usize::try_from(candidate.party).unwrap_or(usize::MAX);
         let most = room.saturating_mul(depth);
-        match fit {
-            Fit::Strict => {
+        match (fit, by_kind) {
+            (Fit::Strict, false) => {
                 let cut = read.len() > places.saturating_mul(depth).min(most);
                 let somebody_waits = |candidate: &Candidate| at(candidate.key).1 < wants(candidate);
                 let is_chosen = |candidate: &Candidate| {
@@ -229,15 +272,19 @@ impl Allocation {
                 cut && read.last().is_some_and(|last| goes_on(last.key, 1))
                     && !read.iter().any(|candidate| !is_chosen(candidate) && somebody_waits(candidate))
             }
-            Fit::Fill => {
-                let mut sizes: BTreeMap<usize, (usize, OrderKey)> = BTreeMap::new();
-                for candidate in read.iter().filter(|candidate| wants(candidate) <= places) {
-                    let (count, last) = sizes.entry(wants(candidate)).or_insert((0, candidate.key));
+            (Fit::Strict, true) | (Fit::Fill, _) => {
+                let mut groups: HashMap<(Kinds, usize), (usize, OrderKey)> = HashMap::new();
+                let matters = |candidate: &&Candidate| fit == Fit::Strict || wants(candidate) <= places;
+                for candidate in read.iter().filter(matters) {
+                    let group = (candidate.kinds, wants(candidate));
+                    let (count, last) = groups.entry(group).or_insert((0, candidate.key));
                     (*count, *last) = (*count + 1, candidate.key);
                 }
-                sizes.into_iter().any(|(size, (count, last))| {
-                    let cut = count >= most.min(places.saturating_mul(depth) / size.max(1) + 1);
-                    cut && goes_on(last, size)
+                groups.into_iter().any(|((kinds, size), (count, last))| {
+                    let open = open_of.iter().filter(|place| kinds.has(place.kind)).count();
+                    let cut = count >= most.min(open.saturating_mul(depth) / size.max(1) + 1);
+                    // Under strict even one place left may be kept for somebody who waits for more.
+                    cut && goes_on(last, if fit == Fit::Strict { 1 } else { size })
                 })
             }
         }

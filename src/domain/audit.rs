@@ -74,6 +74,8 @@ pub enum Subject {
     Event(EventId),
     /// An entry.
     Entry(EntryId),
+    /// What an entry wants of a place: from and to are the numbers under which its event keeps that.
+    Wants(EntryId),
     /// An offer.
     Offer(OfferId),
     /// A place.
@@ -91,6 +93,7 @@ impl Subject {
         match self {
             Self::Event(_) => "event",
             Self::Entry(_) => "entry",
+            Self::Wants(_) => "wants",
             Self::Offer(_) => "offer",
             Self::Place(_) => "place",
             Self::Booking(_) => "booking",
@@ -103,7 +106,7 @@ impl Subject {
     pub fn id(self) -> Uuid {
         match self {
             Self::Event(id) => id.0,
-            Self::Entry(id) => id.0,
+            Self::Entry(id) | Self::Wants(id) => id.0,
             Self::Offer(id) => id.0,
             Self::Place(id) => id.0,
             Self::Booking(id) => id.0,
@@ -191,6 +194,10 @@ words! {
         BandChanged = "band_changed",
         /// An entry was put at another number of the line, or given another rank at the same number to make room.
         Moved = "moved",
+        /// What an entry wants of a place was changed.
+        WantsChanged = "wants_changed",
+        /// Something else is said of a place.
+        Described = "described",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
         /// A file was imported.
@@ -212,7 +219,7 @@ pub struct Record {
     /// To what.
     pub subject: Subject,
     /// The state before.
-    pub from: Option<&'static str>,
+    pub from: Option<Cow<'static, str>>,
     /// The state after.
     pub to: Option<Cow<'static, str>>,
     /// Why.
@@ -249,7 +256,7 @@ impl Record {
     /// With the states before and after.
     #[must_use]
     pub fn states(mut self, from: Option<&'static str>, to: Option<&'static str>) -> Self {
-        self.from = from;
+        self.from = from.map(Cow::Borrowed);
         self.to = to.map(Cow::Borrowed);
         self
     }
@@ -335,7 +342,7 @@ impl StoredRecord {
             act: record.act.as_str().to_owned(),
             subject: record.subject.kind().to_owned(),
             subject_id: record.subject.id(),
-            from_state: record.from.map(str::to_owned),
+            from_state: record.from.as_deref().map(str::to_owned),
             to_state: record.to.as_deref().map(str::to_owned),
             reason: record.reason.as_str().to_owned(),
             entry_id: record.entry.map(|entry| entry.0),

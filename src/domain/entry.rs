@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::ids::{EntryId, EventId, PersonId};
+use super::kinds::Kinds;
 use super::policy::{After, Ordering, Policy};
 use super::words;
 
@@ -127,6 +128,10 @@ pub struct Entry {
     pub line_rank: Option<i64>,
     /// How many places it wants, all or none.
     pub party: i32,
+    /// Under which number the event keeps what it wants of a place; 0 for nothing in particular.
+    pub wants: i32,
+    /// The kinds of places that it wants.
+    pub kinds: Kinds,
     /// When it joined.
     pub joined_at: DateTime<Utc>,
     /// When its contact was confirmed.

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::attribute::Attribute;
 use super::ids::{EventId, OrganizationId};
 use super::words;
 
@@ -70,6 +71,10 @@ pub struct Event {
     pub form_version: i32,
     /// When the last pass ran.
     pub last_pass_at: Option<DateTime<Utc>>,
+    /// What it says of its places, in the order in which pages show it.
+    pub attributes: Vec<Attribute>,
+    /// Whether anybody ever wanted some kinds of places rather than others.
+    pub has_wants: bool,
 }
 
 impl Event {

@@ -1,6 +1,7 @@
 //! The rules, as pure code: no async, no HTTP, no SQL, no clock. Everything here can be tested with values.
 
 pub mod allocation;
+pub mod attribute;
 pub mod audit;
 pub mod booking;
 pub mod calendar;
@@ -12,6 +13,7 @@ pub mod entry;
 pub mod event;
 pub mod ids;
 pub mod import;
+pub mod kinds;
 pub mod label;
 pub mod message;
 pub mod offer;

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::allocation::{Candidate, Chosen, OpenPlace, allocate};
 use super::ids::PlaceId;
+use super::kinds::Kinds;
 use super::policy::{Fit, PARTY_MAX};
 
 /// Who gets the next offer.
@@ -47,11 +48,14 @@ pub fn next_offer(open: &[OpenPlace], line: &[Candidate], fit: Fit, now: DateTim
         return Some(NextOffer::Ready(chosen));
     }
     // Nobody has declined a place that opens after now.
-    let fresh = OpenPlace { id: PlaceId(Uuid::nil()), opened_at: now + Duration::seconds(1) };
+    let fresh = OpenPlace { id: PlaceId(Uuid::nil()), opened_at: now + Duration::seconds(1), kind: 0 };
+    // Of whichever kind is wanted.
+    let line: Vec<Candidate> =
+        line.iter().map(|candidate| Candidate { kinds: Kinds::ALL, ..*candidate }).collect();
     let mut places = open.to_vec();
     for missing in 1..=usize::try_from(PARTY_MAX).unwrap_or(0) {
         places.push(fresh);
-        if let Some(chosen) = allocate(&places, line, fit, 1).chosen.pop() {
+        if let Some(chosen) = allocate(&places, &line, fit, 1).chosen.pop() {
             return Some(NextOffer::WhenFree { who: chosen.candidate, missing });
         }
     }
@@ -69,7 +73,7 @@ mod tests {
     }
 
     fn open(n: u128, minute: i64) -> OpenPlace {
-        OpenPlace { id: PlaceId(Uuid::from_u128(n)), opened_at: at(minute) }
+        OpenPlace { id: PlaceId(Uuid::from_u128(n)), opened_at: at(minute), kind: 0 }
     }
 
     fn waits(n: i64, party: i32) -> Candidate {
@@ -80,6 +84,7 @@ mod tests {
             key: OrderKey { band: 0, round: 0, rank: n },
             party,
             declined_at: None,
+            kinds: Kinds::ALL,
         }
     }
 

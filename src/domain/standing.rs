@@ -81,8 +81,8 @@ pub struct DoorFacts {
     pub live: i64,
     /// How the places add up.
     pub places: PlaceCounts,
-    /// Somebody on the list could take an open place, or waits for more at its head.
-    pub could_take: bool,
+    /// So many of the open places somebody on the list could take, or waits for more of them at its head.
+    pub claimed: i64,
     /// When the first hold ends.
     pub held_until: Option<DateTime<Utc>>,
 }
@@ -98,8 +98,9 @@ impl Door {
             EventState::Published => Sale::On,
         };
         let served = !facts.passive && !facts.calls && facts.list != ListState::Closed;
-        let free = if facts.places.open > 0 && !(served && facts.could_take) {
-            Free::ForEverybody(facts.places.open)
+        let free_for_all = facts.places.open - if served { facts.claimed } else { 0 };
+        let free = if free_for_all > 0 {
+            Free::ForEverybody(free_for_all)
         } else if facts.places.open > 0 || facts.places.held > 0 {
             Free::HeldForList(facts.held_until)
         } else if facts.places.booked > 0 {
@@ -232,7 +233,7 @@ mod tests {
             list_cap: None,
             live: 3,
             places: PlaceCounts { open: 0, held: 0, booked: 5, retire_when_free: 0 },
-            could_take: true,
+            claimed: 5,
             held_until: None,
         }
     }
@@ -251,7 +252,7 @@ mod tests {
         let reserved =
             DoorFacts { places: PlaceCounts { open: 2, booked: 3, ..PlaceCounts::default() }, ..facts() };
         assert_eq!(Door::of(&reserved, now).free, Free::HeldForList(None));
-        let free = DoorFacts { could_take: false, ..reserved };
+        let free = DoorFacts { claimed: 0, ..reserved };
         let door = Door::of(&free, now);
         assert_eq!((door.free, door.bookable()), (Free::ForEverybody(2), 2));
         assert!(!door.takes(2) && door.takes(3), "only a larger party waits");

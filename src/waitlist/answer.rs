@@ -16,6 +16,7 @@ use crate::domain::booking::{Booking, BookingSource, reference};
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
+use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::reason::Reason;
@@ -171,12 +172,21 @@ pub(super) async fn accept(
             let party = usize::try_from(offer.party).unwrap_or(usize::MAX);
             match offer.after(OfferAct::Accept, event.now()) {
                 Ok(_) if ended => AcceptOutcome::Revoked,
-                Ok(_) if offer.kind == OfferKind::Call && open.len() < party => {
-                    AcceptOutcome::TakenByFaster { open: i64::try_from(open.len()).unwrap_or(i64::MAX) }
+                Ok(_) if offer.kind == OfferKind::Call && wanted(&open, &known, offer) < party => {
+                    let open = i64::try_from(wanted(&open, &known, offer)).unwrap_or(i64::MAX);
+                    AcceptOutcome::TakenByFaster { open }
                 }
                 Ok(_) => {
                     if offer.kind == OfferKind::Call {
-                        taken.insert(offer.id, open.drain(..party).collect());
+                        let is_wanted = wants(&known, offer);
+                        let mut left = party;
+                        let (given, rest) = open.into_iter().partition(|place| {
+                            let give = left > 0 && is_wanted.has(place.kind);
+                            left -= usize::from(give);
+                            give
+                        });
+                        open = rest;
+                        taken.insert(offer.id, given);
                     }
                     let reference = reference(event.entropy().bytes());
                     references.insert(offer.id, reference.clone());
@@ -229,11 +239,27 @@ fn refused(refusal: Refusal, offer: &Offer, references: &HashMap<OfferId, String
     }
 }
 
+/// The kinds of places that the person of an offer wants.
+fn wants(known: &Known, offer: &Offer) -> Kinds {
+    known.entries.get(&offer.entry).map_or(Kinds::ALL, |entry| entry.kinds)
+}
+
+fn wanted(open: &[Place], known: &Known, offer: &Offer) -> usize {
+    let kinds = wants(known, offer);
+    open.iter().filter(|place| kinds.has(place.kind)).count()
+}
+
 /// The open places for which the calls of a slice race: none is kept for any of them.
 async fn open_for_calls(event: &mut LockedEvent, known: &Known) -> Result<Vec<Place>, DbError> {
     let calls = known.offers.values().filter(|offer| offer.kind == OfferKind::Call);
     let wanted: i64 = calls.map(|call| i64::from(call.party)).sum();
-    if wanted == 0 { Ok(vec![]) } else { event.open_places(wanted).await }
+    if wanted == 0 {
+        Ok(vec![])
+    } else if event.event().has_wants {
+        event.open_places_of_each_kind(wanted).await
+    } else {
+        event.open_places(wanted).await
+    }
 }
 
 /// Books the places of accepted offers, held or, for calls, `held` for them in this transaction alone, and takes their entries along.

@@ -4,13 +4,15 @@ use sha2::{Digest, Sha256};
 
 use super::answer::AcceptOutcome;
 use super::ending::labels;
-use super::join::free_for_all;
+use super::join::bookable;
 use super::{Waitlist, decide};
+use crate::db::attributes::count;
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
-use crate::db::places::{NewRelease, PlaceMove};
+use crate::db::places::{NewRelease, Place, PlaceMove};
 use crate::db::{DbError, LockedEvent};
+use crate::domain::attribute::Wants;
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::booking::{BookingSource, BookingState, reference};
 use crate::domain::contact::{EmailAddress, PersonName};
@@ -28,6 +30,8 @@ pub struct Book {
     pub person: PersonId,
     /// How many places.
     pub party: i32,
+    /// Of what kinds.
+    pub wants: Wants,
     /// Who acts: the person, or staff for them.
     pub actor: Actor,
     /// Why: staff's reason, or that the customer booked directly.
@@ -52,7 +56,7 @@ pub enum BookOutcome {
     HasOffer(OfferId),
     /// Places are open, but held for the waitlist.
     HeldForWaitlist,
-    /// So many places are open: fewer than wanted.
+    /// So many places of the kinds wanted are open: fewer than wanted.
     TooFew(i64),
     /// The event is not public, cancelled, over, or has started.
     NotOnSale,
@@ -173,12 +177,14 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
         event.nothing_to_write();
         return Ok(BookOutcome::HasOffer(offer.id));
     }
-    let open = event.place_counts().await?.open;
-    if open < i64::from(command.party) {
+    let met = event.kinds_met(&command.wants).await?;
+    let open = event.open_kinds().await?;
+    if count(&open, &met) < i64::from(command.party) {
         event.nothing_to_write();
-        return Ok(BookOutcome::TooFew(open));
+        return Ok(BookOutcome::TooFew(count(&open, &met)));
     }
-    if !free_for_all(event).await? {
+    let mut free = bookable(event).await?;
+    if count(&free, &met) < i64::from(command.party) {
         if !command.override_reservation {
             event.nothing_to_write();
             return Ok(BookOutcome::HeldForWaitlist);
@@ -192,9 +198,12 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
         )
         .noted(&command.reason);
         event.record(record);
+        free = open;
     }
+    let kinds: Vec<i32> = free.iter().map(|kind| kind.kind).filter(|kind| met.has(*kind)).collect();
+    let places = event.open_places_among(&kinds, command.party.into()).await?;
     let reference = reference(event.entropy().bytes());
-    take_open(event, command, live.filter(|entry| entry.state != EntryState::Offered), &reference).await?;
+    take(event, command, places, live.filter(|entry| entry.state != EntryState::Offered), &reference).await?;
     Ok(BookOutcome::Booked { reference, party: command.party })
 }
 
@@ -211,13 +220,13 @@ fn act(command: &Book) -> uuid::Uuid {
     uuid::Uuid::from_bytes(name)
 }
 
-async fn take_open(
+async fn take(
     event: &mut LockedEvent,
     command: &Book,
+    places: Vec<Place>,
     live: Option<Entry>,
     reference: &str,
 ) -> Result<(), DbError> {
-    let places = event.open_places(command.party.into()).await?;
     let entry = live.as_ref().map(|entry| entry.id);
     event.tell(Draft {
         person: command.person,

@@ -1,18 +1,21 @@
 //! Calls: everybody who could take an open place is told at once, and the first to accept has it. They keep nothing.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 
 use super::pass::{CHUNK, PassReport};
 use super::{Waitlist, decide};
-use crate::db::entries::EntryMove;
+use crate::db::attributes::{OpenKind, count};
+use crate::db::entries::{EntryMove, Reach};
 use crate::db::messages::Draft;
 use crate::db::offers::NewOffer;
-use crate::db::places::Place;
 use crate::db::{DbError, LockedEvent};
 use crate::domain::allocation::{PassOutcome, Skip, SkipReason};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PersonId};
+use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::OfferKind;
 use crate::domain::policy::{Mode, Ordering, Policy};
@@ -82,18 +85,19 @@ pub(super) async fn pass(
     ended: usize,
 ) -> Result<PassReport, DbError> {
     let limit = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-    let places = event.open_places(limit).await?;
+    let kinds = event.open_kinds().await?;
     let is_final = policy.mode == Mode::Hold;
     let (Some(youngest), Some(oldest)) =
-        (places.iter().map(|place| place.opened_at).max(), places.iter().map(|place| place.opened_at).min())
+        (kinds.iter().map(|kind| kind.youngest).max(), kinds.iter().map(|kind| kind.oldest).min())
     else {
         let outcome = PassOutcome::NoPlaces;
         event.add_pass(outcome, 0, ended, 0).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
     };
-    let open = i32::try_from(places.len()).unwrap_or(i32::MAX);
-    let entries = event.callable(open, youngest, limit).await?;
-    let again = event.calls_to_tell_again(oldest, limit).await?;
+    let open = open_for(&kinds, &Kinds::ALL);
+    let everybody = Reach { last_band: i16::MAX, most: limit, depth: limit, larger_too: false, limit };
+    let entries = event.who_could_take(&kinds, everybody).await?;
+    let again = event.calls_to_tell_again(&kinds, limit).await?;
     let offered = entries.len();
     let outcome = match (is_final, offered + again.len()) {
         (true, 1..) => PassOutcome::FinalCall,
@@ -104,10 +108,13 @@ pub(super) async fn pass(
         let by_rule = StaffReason { reason: Reason::FinalCall, note: None };
         begin(event, policy, Actor::System, &by_rule).await?;
     }
-    let number = event.add_pass(outcome, offered, ended, places.len()).await?;
+    let open_before = usize::try_from(open).unwrap_or(0);
+    let number = event.add_pass(outcome, offered, ended, open_before).await?;
     let last = entries.last().map(|entry| entry.key);
-    make(event, secret, policy, number, &places, entries).await?;
+    make(event, secret, policy, number, &kinds, entries).await?;
     event.tell_again(&again, youngest).await?;
+    let wants = event.entries(&again.iter().map(|offer| offer.entry).collect::<Vec<_>>()).await?;
+    let wants: HashMap<EntryId, Kinds> = wants.into_iter().map(|entry| (entry.id, entry.kinds)).collect();
     for offer in &again {
         let told = Call {
             offer: offer.id,
@@ -115,17 +122,22 @@ pub(super) async fn pass(
             person: offer.person,
             party: offer.party,
             expires_at: offer.expires_at,
+            open: open_for(&kinds, wants.get(&offer.entry).unwrap_or(&Kinds::ALL)),
         };
-        tell(event, &told, &places, is_final, offer.tellings + 1);
+        tell(event, &told, is_final, offer.tellings + 1);
     }
+    let fit = if event.event().has_wants {
+        SkipReason::DoesNotMatch { left: open }
+    } else {
+        SkipReason::DoesNotFit { more_than: open }
+    };
     let skips: Vec<Skip> = last
         .map(|before| {
-            [SkipReason::DoesNotFit { more_than: open }, SkipReason::DeclinedThese { since: oldest }]
-                .map(|reason| Skip { before, reason })
-                .to_vec()
+            [fit, SkipReason::DeclinedThese { since: oldest }].map(|reason| Skip { before, reason }).to_vec()
         })
         .unwrap_or_default();
-    event.add_skips(number, &skips).await?;
+    let left = kinds.iter().map(|kind| (kind.kind, i32::try_from(kind.open).unwrap_or(i32::MAX))).collect();
+    event.add_skips(number, &skips, &left).await?;
     if offered == CHUNK || again.len() == CHUNK || ended >= CHUNK {
         event.want_pass();
     }
@@ -137,7 +149,7 @@ async fn make(
     secret: &Secret,
     policy: &Policy,
     number: i64,
-    places: &[Place],
+    kinds: &[OpenKind],
     entries: Vec<Entry>,
 ) -> Result<(), DbError> {
     let start = event.event().starts_at;
@@ -148,7 +160,7 @@ async fn make(
     };
     let Some(expires_at) = deadline else { return Ok(()) };
     let reason = if is_final { Reason::FinalCall } else { Reason::EverybodyCalled };
-    let told_for = places.iter().map(|place| place.opened_at).max();
+    let told_for = kinds.iter().map(|kind| kind.youngest).max();
     let (mut new, mut moves) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
     for entry in entries {
         let id = OfferId(event.entropy().id());
@@ -163,8 +175,15 @@ async fn make(
             token_hash: token_hash(&secret.offer_token(id, 0)),
         };
         new.push(call);
-        let told = Call { offer: id, entry: entry.id, person: entry.person, party: entry.party, expires_at };
-        tell(event, &told, places, is_final, 0);
+        let told = Call {
+            offer: id,
+            entry: entry.id,
+            person: entry.person,
+            party: entry.party,
+            expires_at,
+            open: open_for(kinds, &entry.kinds),
+        };
+        tell(event, &told, is_final, 0);
         moves.push(EntryMove {
             after: Entry { state: EntryState::Offered, ..entry.clone() },
             before: entry,
@@ -180,7 +199,7 @@ async fn make(
 }
 
 /// What a call says: it is a race, for how many places, until when.
-fn tell(event: &mut LockedEvent, call: &Call, places: &[Place], is_final: bool, count: i32) {
+fn tell(event: &mut LockedEvent, call: &Call, is_final: bool, count: i32) {
     event.tell(Draft {
         person: call.person,
         occasion: Occasion::Call,
@@ -191,7 +210,7 @@ fn tell(event: &mut LockedEvent, call: &Call, places: &[Place], is_final: bool, 
             offer: Some(call.offer.0),
             party: Some(call.party),
             expires_at: Some(call.expires_at),
-            open: i32::try_from(places.len()).ok(),
+            open: Some(call.open),
             is_final: Some(is_final),
             reactivations: Some(0),
             ..Facts::default()
@@ -206,4 +225,10 @@ struct Call {
     person: PersonId,
     party: i32,
     expires_at: DateTime<Utc>,
+    /// So many places that would do are open.
+    open: i32,
+}
+
+fn open_for(open: &[OpenKind], kinds: &Kinds) -> i32 {
+    i32::try_from(count(open, kinds)).unwrap_or(i32::MAX)
 }

@@ -15,6 +15,7 @@ use crate::clock::Entropy;
 use crate::db::events::{EventSettings, NewEvent};
 use crate::db::staff::{AddStaffOutcome, NewStaff};
 use crate::db::{Db, DbError};
+use crate::domain::attribute::{Said, Wants};
 use crate::domain::audit::Actor;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::entry::PausedBy;
@@ -234,7 +235,9 @@ impl Teller {
         else {
             return Err(Step("an event was there"));
         };
-        self.waitlist.add_places(event, labels, slug, Actor::Staff(self.owner), Reason::SetUp).await?;
+        self.waitlist
+            .add_places(event, labels, &Said::default(), slug, Actor::Staff(self.owner), Reason::SetUp)
+            .await?;
         self.waitlist.publish(event, Actor::Staff(self.owner), Reason::SetUp, None).await?;
         Ok(event)
     }
@@ -253,6 +256,7 @@ impl Teller {
         for name in names {
             let person = self.person(event, name).await?;
             let book = Book {
+                wants: Wants::default(),
                 person,
                 party: 1,
                 actor: Actor::Person(person),
@@ -279,7 +283,13 @@ impl Teller {
 
     async fn wait(&self, event: EventId, name: &str, party: i32) -> Result<EntryId, DemonstrationError> {
         let as_whom = JoinAs::Vouched(Actor::Staff(self.agent));
-        let join = Join { name: person_name(name)?, email: email(&address_of(name))?, party, as_whom };
+        let join = Join {
+            wants: Wants::default(),
+            name: person_name(name)?,
+            email: email(&address_of(name))?,
+            party,
+            as_whom,
+        };
         match self.waitlist.join(event, &[join]).await?.pop() {
             Some(JoinOutcome::Joined(entry)) => Ok(entry.id),
             _ => Err(Step("somebody could not join")),
@@ -457,7 +467,14 @@ impl Teller {
             self.wait(event, name, 1).await?;
         }
         self.waitlist
-            .add_places(event, &[Some("Shelf 4".to_owned())], LAST_EVENT, owner, Reason::SetUp)
+            .add_places(
+                event,
+                &[Some("Shelf 4".to_owned())],
+                &Said::default(),
+                LAST_EVENT,
+                owner,
+                Reason::SetUp,
+            )
             .await?;
         self.settle().await
     }

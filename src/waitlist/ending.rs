@@ -117,7 +117,7 @@ fn tell(event: &mut LockedEvent, ending: &Ending, places: &[Place]) {
     });
 }
 
-/// The labels of places that have any.
+/// What there is to tell of places beyond their number.
 pub(super) fn labels(places: &[Place]) -> Vec<String> {
-    places.iter().filter_map(|place| place.label.clone()).collect()
+    places.iter().filter_map(Place::told).collect()
 }

@@ -3,9 +3,11 @@
 use chrono::Duration;
 
 use super::{Waitlist, decide};
+use crate::db::attributes::{OpenKind, count};
 use crate::db::entries::{EntryMove, NewEntry};
 use crate::db::messages::Draft;
 use crate::db::{DbError, LockedEvent};
+use crate::domain::attribute::Wants;
 use crate::domain::audit::{Act, Actor};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::entry::{Entry, EntrySource, EntryState};
@@ -27,6 +29,8 @@ pub struct Join {
     pub email: EmailAddress,
     /// How many places, all or none.
     pub party: i32,
+    /// What they want of a place.
+    pub wants: Wants,
     /// How they come to be on it.
     pub as_whom: JoinAs,
 }
@@ -59,6 +63,8 @@ pub enum JoinOutcome {
     PartyTooLarge(i32),
     /// Places are free for everybody: book instead.
     PlacesFree,
+    /// People on this list want so many different things that it cannot tell one more apart.
+    TooManyWants,
     /// The event is not public, cancelled, over, or has started.
     NotOnSale,
 }
@@ -189,23 +195,22 @@ fn hindrance(event: &LockedEvent) -> Option<JoinOutcome> {
     }
 }
 
-/// Whether open places may be booked by everybody: none of them is reserved for the list.
-pub(super) async fn free_for_all(event: &mut LockedEvent) -> Result<bool, DbError> {
-    Ok(bookable(event).await? > 0)
-}
-
-/// How many places may be booked by everybody: the open ones, or none where the list has a claim on them.
-async fn bookable(event: &mut LockedEvent) -> Result<i64, DbError> {
-    let open = event.place_counts().await?.open;
-    if open == 0 {
-        return Ok(0);
-    }
+/// The open places that may be booked by everybody, by kind: those on which the list has no claim.
+pub(super) async fn bookable(event: &mut LockedEvent) -> Result<Vec<OpenKind>, DbError> {
+    let mut open = event.open_kinds().await?;
     let policy = event.policy().await?;
     let passive = policy.window.is_none() || event.event().list == ListState::Closed;
-    let reserved = !passive
-        && !policy.calls(event.now())
-        && event.somebody_could_take(open, policy.fit == Fit::Strict).await?;
-    Ok(if reserved { 0 } else { open })
+    if open.is_empty() || passive || policy.calls(event.now()) {
+        return Ok(open);
+    }
+    let strict = policy.fit == Fit::Strict;
+    if event.event().has_wants {
+        let reserved = event.reserved_kinds(strict).await?;
+        open.retain(|kind| !reserved.has(kind.kind));
+    } else if event.somebody_could_take(open.iter().map(|kind| kind.open).sum(), strict).await? {
+        open.clear();
+    }
+    Ok(open)
 }
 
 async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
@@ -215,9 +220,13 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
     }
     // Who can simply book does not wait; a larger party may, and whoever staff put on the list.
     let vouched = |command: &Join| matches!(command.as_whom, JoinAs::Vouched(_));
-    let bookable = if commands.iter().all(vouched) { 0 } else { bookable(event).await? };
-    let need_not_wait = |command: &Join| !vouched(command) && i64::from(command.party) <= bookable;
-    if commands.iter().all(need_not_wait) {
+    let bookable = if commands.iter().all(vouched) { vec![] } else { bookable(event).await? };
+    let mut need_not_wait = Vec::with_capacity(commands.len());
+    for command in commands {
+        let met = event.kinds_met(&command.wants).await?;
+        need_not_wait.push(!vouched(command) && i64::from(command.party) <= count(&bookable, &met));
+    }
+    if need_not_wait.iter().all(|need_not| *need_not) {
         return already_or(event, commands, JoinOutcome::PlacesFree).await;
     }
     let policy = event.policy().await?;
@@ -231,21 +240,23 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
     let live = event.live_entries_of(&persons.iter().map(|person| person.id).collect::<Vec<_>>()).await?;
     let mut new: Vec<NewEntry> = Vec::new();
     let mut outcomes: Vec<Result<JoinOutcome, PersonId>> = Vec::with_capacity(commands.len());
-    for (command, person) in commands.iter().zip(&persons) {
+    for ((command, person), need_not_wait) in commands.iter().zip(&persons).zip(need_not_wait) {
         if let Some(entry) = live.iter().find(|entry| entry.person == person.id) {
             outcomes.push(Ok(JoinOutcome::Already(entry.clone())));
         } else if new.iter().any(|entry| entry.person == person.id) {
             outcomes.push(Err(person.id));
         } else if command.party < 1 || command.party > policy.largest_party() {
             outcomes.push(Ok(JoinOutcome::PartyTooLarge(policy.largest_party())));
-        } else if need_not_wait(command) {
+        } else if need_not_wait {
             outcomes.push(Ok(JoinOutcome::PlacesFree));
         } else if free <= 0 {
             outcomes.push(Ok(JoinOutcome::ListFull));
-        } else {
+        } else if let Some(wants) = event.number_of_wants(&command.wants).await? {
             free -= 1;
-            new.push(new_entry(event, command, person.id));
+            new.push(NewEntry { wants, ..new_entry(event, command, person.id) });
             outcomes.push(Err(person.id));
+        } else {
+            outcomes.push(Ok(JoinOutcome::TooManyWants));
         }
     }
     let added = event.add_entries(&new).await?;
@@ -280,6 +291,7 @@ fn new_entry(event: &LockedEvent, command: &Join, person: PersonId) -> NewEntry 
         person,
         state: if confirmed || vouched { EntryState::Waiting } else { EntryState::Unconfirmed },
         party: command.party,
+        wants: 0,
         source: if vouched { EntrySource::Staff } else { EntrySource::Customer },
         confirmed_at: confirmed.then(|| event.now()),
         vouched,

@@ -5,6 +5,7 @@ use crate::db::Db;
 use crate::domain::secret::Secret;
 
 pub mod answer;
+pub mod attributes;
 pub mod bands;
 pub mod bookings;
 pub mod calls;

@@ -1,12 +1,15 @@
 //! A pass: end what is due, count, choose by pure code, offer; all under one lock and as sets.
 
+use std::collections::BTreeMap;
+
 use chrono::Duration;
 
 use super::calls;
 use super::draws::{self, Lottery};
 use super::ending::{Ending, end_offers, labels};
 use super::{Waitlist, decide};
-use crate::db::entries::EntryMove;
+use crate::db::attributes::OpenKind;
+use crate::db::entries::{EntryMove, Reach};
 use crate::db::messages::Draft;
 use crate::db::offers::NewOffer;
 use crate::db::places::{Place, PlaceMove};
@@ -18,7 +21,7 @@ use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferKind, OfferState};
-use crate::domain::policy::{Ordering, Policy};
+use crate::domain::policy::{Fit, Ordering, Policy};
 use crate::domain::reason::Reason;
 use crate::domain::secret::{Secret, token_hash};
 
@@ -75,7 +78,12 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
         return calls::pass(event, secret, &policy, ended).await;
     }
     let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
-    let places = event.open_places(chunk).await?;
+    let places = if event.event().has_wants {
+        // Of each kind, so that many whom nobody wants do not hide one that somebody waits for.
+        event.open_places_of_each_kind(chunk).await?
+    } else {
+        event.open_places(chunk).await?
+    };
     if policy.ordering == Ordering::Lottery
         && draws::prepare(event, secret, &policy, !places.is_empty()).await? == Lottery::Waits
     {
@@ -93,7 +101,7 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     let number = event.add_pass(allocation.outcome, allocation.chosen.len(), ended, places.len()).await?;
     let offered = allocation.chosen.len();
     offer(event, secret, &policy, number, places, entries, &allocation).await?;
-    event.add_skips(number, &allocation.skips).await?;
+    event.add_skips(number, &allocation.skips, &allocation.left).await?;
     if offered == CHUNK || ended >= CHUNK {
         event.want_pass();
     }
@@ -128,28 +136,58 @@ async fn choose(
     places: &[Place],
     room: usize,
 ) -> Result<(Vec<Entry>, Allocation), DbError> {
-    let open: Vec<OpenPlace> =
-        places.iter().map(|place| OpenPlace { id: place.id, opened_at: place.opened_at }).collect();
+    let open: Vec<OpenPlace> = places
+        .iter()
+        .map(|place| OpenPlace { id: place.id, opened_at: place.opened_at, kind: place.kind })
+        .collect();
     let Some(youngest) = places.iter().map(|place| place.opened_at).max() else {
         return Ok((vec![], allocation::allocate(&open, &[], policy.fit, room)));
     };
     let count = i64::try_from(open.len()).unwrap_or(i64::MAX);
     // Even with no room the head is read, so that the outcome says whether anybody waits.
     let most = i64::try_from(room.max(1)).unwrap_or(i64::MAX);
+    let by_kind = event.event().has_wants;
+    let kinds = open_kinds(&open);
+    let last_band = policy.last_band();
     let (mut depth, mut read) = (1_i64, 0);
     loop {
-        let (count, most) = (count.saturating_mul(depth), most.saturating_mul(depth));
-        let entries = event.candidates(policy.fit, count, most, youngest, policy.last_band()).await?;
+        let entries = if policy.fit == Fit::Strict && !by_kind {
+            let limit = count.saturating_mul(depth).min(most.saturating_mul(depth)) + 1;
+            event.head_of_line(limit, youngest, last_band).await?
+        } else {
+            let most = most.saturating_mul(depth);
+            let larger_too = policy.fit == Fit::Strict;
+            event
+                .who_could_take(&kinds, Reach { last_band, most, depth, larger_too, limit: i64::MAX })
+                .await?
+        };
         let candidates: Vec<Candidate> = entries.iter().map(Candidate::from).collect();
         let allocation = allocation::allocate(&open, &candidates, policy.fit, room);
         let reach = usize::try_from(depth).unwrap_or(usize::MAX);
-        let longer = allocation.is_cut_short(open.len(), &candidates, policy.fit, room, reach);
+        let longer = allocation.is_cut_short(&open, &candidates, policy.fit, room, reach, by_kind);
         if !longer || entries.len() == read {
-            return Ok((entries, allocation));
+            return Ok((entries, if by_kind { allocation.by_kind() } else { allocation }));
         }
         // Many who declined these places can hide the one behind them: look eight times as far.
         (read, depth) = (entries.len(), depth.saturating_mul(8));
     }
+}
+
+/// Open places, by kind.
+pub(super) fn open_kinds(places: &[OpenPlace]) -> Vec<OpenKind> {
+    let mut kinds: BTreeMap<i32, OpenKind> = BTreeMap::new();
+    for place in places {
+        let kind = kinds.entry(place.kind).or_insert(OpenKind {
+            kind: place.kind,
+            open: 0,
+            oldest: place.opened_at,
+            youngest: place.opened_at,
+        });
+        kind.open += 1;
+        kind.oldest = kind.oldest.min(place.opened_at);
+        kind.youngest = kind.youngest.max(place.opened_at);
+    }
+    kinds.into_values().collect()
 }
 
 async fn offer(

@@ -3,6 +3,7 @@
 use super::{Waitlist, decide};
 use crate::db::DbError;
 use crate::db::places::{NewRelease, PlaceMove};
+use crate::domain::attribute::Said;
 use crate::domain::audit::Actor;
 use crate::domain::ids::{EventId, PlaceId};
 use crate::domain::place::PlaceState;
@@ -22,6 +23,8 @@ pub enum AddPlacesOutcome {
     LabelTaken,
     /// The same form was sent before: nothing was added again.
     Already,
+    /// The event tells as many kinds of places apart as it can.
+    TooManyKinds,
 }
 
 /// What came of retiring places.
@@ -39,7 +42,7 @@ pub enum RetireOutcome {
 }
 
 impl Waitlist {
-    /// Adds open places; `labels` has one item per place. `once` names the act, so that a form sent twice adds once.
+    /// Adds open places of which `said` is true; `labels` has one item per place. `once` names the act, so that a form sent twice adds once.
     ///
     /// # Errors
     /// What the database says.
@@ -47,6 +50,7 @@ impl Waitlist {
         &self,
         event: EventId,
         labels: &[Option<String>],
+        said: &Said,
         once: &str,
         actor: Actor,
         reason: Reason,
@@ -59,7 +63,11 @@ impl Waitlist {
                 event.nothing_to_write();
                 return Ok(AddPlacesOutcome::Already);
             }
-            let places = event.add_places(labels, actor, reason).await?;
+            let Some(kind) = event.kind_of(said).await? else {
+                event.nothing_to_write();
+                return Ok(AddPlacesOutcome::TooManyKinds);
+            };
+            let places = event.add_places(labels, kind, actor, reason).await?;
             let release = NewRelease { source: "places", source_id: once.to_owned(), reason, places };
             event.add_releases(&[release], actor).await?;
             event.want_pass();

@@ -15,6 +15,7 @@ use crate::domain::audit::{Act, Actor};
 use crate::domain::entry::{Entry, EntryState, Return};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
+use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::reason::StaffReason;
@@ -262,9 +263,15 @@ async fn revoke(
     }
 }
 
-/// Open places for a party that waits `since` it last declined, or how many are open.
-async fn open_for(event: &mut LockedEvent, party: i32) -> Result<Result<Vec<Place>, i64>, DbError> {
-    let places = event.open_places(party.into()).await?;
+/// Open places for a party, of the kinds it wants, or how many of those are open.
+async fn open_for(
+    event: &mut LockedEvent,
+    party: i32,
+    kinds: &Kinds,
+) -> Result<Result<Vec<Place>, i64>, DbError> {
+    let open = event.open_kinds().await?;
+    let kinds: Vec<i32> = open.iter().map(|kind| kind.kind).filter(|kind| kinds.has(*kind)).collect();
+    let places = event.open_places_among(&kinds, party.into()).await?;
     let found = i64::try_from(places.len()).unwrap_or(i64::MAX);
     Ok(if found < i64::from(party) { Err(found) } else { Ok(places) })
 }
@@ -308,7 +315,7 @@ async fn reactivate(
     {
         return Ok(ReactivateOutcome::HasAnother);
     }
-    let places = match open_for(event, offer.party).await? {
+    let places = match open_for(event, offer.party, &entry.kinds).await? {
         Ok(places) => places,
         Err(open) => return Ok(ReactivateOutcome::TooFew(open)),
     };
@@ -409,7 +416,7 @@ async fn offer_to(
     if policy.batch_size > 0 && event.pending_holds().await? >= i64::from(policy.batch_size) {
         return Ok(OfferOutcome::BatchFull);
     }
-    let places = match open_for(event, entry.party).await? {
+    let places = match open_for(event, entry.party, &entry.kinds).await? {
         Ok(places) => places,
         Err(open) => return Ok(OfferOutcome::TooFew(open)),
     };

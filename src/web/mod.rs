@@ -37,6 +37,7 @@ pub mod page;
 pub mod session;
 pub mod staff;
 pub mod upload;
+pub mod wants;
 
 pub use error::Error;
 pub use limits::{Limit, Limits};

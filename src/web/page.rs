@@ -1,6 +1,7 @@
 //! What pages are made of: the frame that every page's struct carries, and the values that the macros of
 //! `templates/macros.html` show.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use askama::Template;
@@ -274,16 +275,20 @@ pub async fn take_flashes(session: &Session) -> Result<Vec<Flash>, Error> {
 
 /// What is wrong with a form, by field; the empty name is for the form as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Errors(Vec<(&'static str, String)>);
+pub struct Errors(Vec<(Cow<'static, str>, String)>);
 
 impl Errors {
     /// Notes a sentence at a field.
-    pub fn add(&mut self, field: &'static str, sentence: impl Display) {
-        self.0.push((field, sentence.to_string()));
+    pub fn add(&mut self, field: impl Into<Cow<'static, str>>, sentence: impl Display) {
+        self.0.push((field.into(), sentence.to_string()));
     }
 
     /// The value of a parsed field, or `None` after its error was noted: `errors.check("email", Email::parse(&text))`.
-    pub fn check<T, E: Display>(&mut self, field: &'static str, result: Result<T, E>) -> Option<T> {
+    pub fn check<T, E: Display>(
+        &mut self,
+        field: impl Into<Cow<'static, str>>,
+        result: Result<T, E>,
+    ) -> Option<T> {
         result.map_err(|error| self.add(field, error)).ok()
     }
 
@@ -312,14 +317,14 @@ impl Errors {
     }
 
     /// All of them, in the order in which they were noted.
-    pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, String)> {
+    pub fn iter(&self) -> std::slice::Iter<'_, (Cow<'static, str>, String)> {
         self.0.iter()
     }
 }
 
 impl<'a> IntoIterator for &'a Errors {
-    type Item = &'a (&'static str, String);
-    type IntoIter = std::slice::Iter<'a, (&'static str, String)>;
+    type Item = &'a (Cow<'static, str>, String);
+    type IntoIter = std::slice::Iter<'a, (Cow<'static, str>, String)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

@@ -5,6 +5,7 @@
 use chrono::{DateTime, Duration, Utc};
 use fairlist::db::events::{EventSettings, NewEvent};
 use fairlist::db::staff::{AddStaffOutcome, NewStaff};
+use fairlist::domain::attribute::{Said, Wants};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::entry::{Entry, EntryState};
@@ -94,7 +95,7 @@ impl World {
             uuid::Uuid::from_bytes(fairlist::clock::Entropy.bytes()[..16].try_into().expect("16 bytes"))
                 .to_string();
         self.waitlist
-            .add_places(self.event, &vec![None; count], &once, self.actor(), Reason::SetUp)
+            .add_places(self.event, &vec![None; count], &Said::default(), &once, self.actor(), Reason::SetUp)
             .await
             .expect("places are added");
     }
@@ -122,6 +123,7 @@ impl World {
     /// Staff put somebody on the list: in the line at once.
     pub async fn waiting(&self, who: &str, party: i32) -> Entry {
         let join = Join {
+            wants: Wants::default(),
             name: name(who),
             email: email(&format!("{}@example.org", who.to_lowercase())),
             party,
@@ -174,6 +176,7 @@ impl World {
     pub async fn booked(&self, who: &str, party: i32) -> String {
         let person = self.person(who).await;
         let book = Book {
+            wants: Wants::default(),
             person,
             party,
             actor: self.actor(),
@@ -190,6 +193,7 @@ impl World {
     /// Somebody books one place from the public page.
     pub async fn book_as_customer(&self, person: PersonId) -> BookOutcome {
         let book = Book {
+            wants: Wants::default(),
             person,
             party: 1,
             actor: Actor::Person(person),
@@ -237,6 +241,18 @@ impl World {
         let form = self.waitlist.db().event(self.event).await.expect("the event").form_version;
         let outcome = self.waitlist.change_policy(self.event, &policy, form, self.actor(), &reason()).await;
         assert!(matches!(outcome, Ok(RuleOutcome::Saved(_))), "the rule changes, but: {outcome:?}");
+    }
+
+    /// What the newest message of this occasion knows.
+    pub async fn facts(&self, person: PersonId, occasion: &str) -> serde_json::Value {
+        sqlx::query_scalar(
+            "SELECT facts FROM messages WHERE person_id = $1 AND occasion = $2 ORDER BY made_at DESC LIMIT 1",
+        )
+        .bind(person.0)
+        .bind(occasion)
+        .fetch_one(self.database.sql())
+        .await
+        .expect("a message")
     }
 
     /// How often somebody was told of this occasion.

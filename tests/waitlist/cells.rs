@@ -1,6 +1,7 @@
 //! Every cell of order × mode × cutoff × fit × batch: what a pass does in it, told by a table of its own.
 
 use chrono::{DateTime, Duration, Utc};
+use fairlist::domain::attribute::{Said, Wants};
 use fairlist::domain::entry::Entry;
 use fairlist::domain::ids::{EntryId, EventId};
 use fairlist::domain::offer::OfferKind;
@@ -47,6 +48,7 @@ fn expected(order: Ordering, mode: Mode, cutoff: Cutoff, fit: Fit, batch: i32) -
 
 async fn join(world: &World, event: EventId, who: &str, party: i32) -> Entry {
     let join = Join {
+        wants: Wants::default(),
         name: name(who),
         email: email(&format!("{}@example.org", who.to_lowercase())),
         party,
@@ -118,7 +120,7 @@ async fn cell(
     }
     world
         .waitlist
-        .add_places(event, &[None, None], "once", world.actor(), Reason::SetUp)
+        .add_places(event, &[None, None], &Said::default(), "once", world.actor(), Reason::SetUp)
         .await
         .expect("places");
     for _ in 0..3 {

@@ -2,6 +2,7 @@
 //! twice with something else in it.
 
 use chrono::Duration;
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::{Act, Actor, Record, Subject};
 use fairlist::domain::entry::{EntryState, PausedBy};
 use fairlist::domain::event::EventState;
@@ -21,6 +22,7 @@ use crate::harness::world::{World, email, name, reason, two_hours};
 async fn a_crowd(world: &World) {
     let guests: Vec<Join> = (0..=CHUNK)
         .map(|n| Join {
+            wants: Wants::default(),
             name: name(&format!("Guest {n}")),
             email: email(&format!("guest{n}@example.org")),
             party: 1,
@@ -122,6 +124,7 @@ async fn a_list_that_is_longer_than_its_limit_takes_nobody() {
     world.rule(|rule| rule.list_cap = Some(2)).await;
     let dora = world.person("Dora").await;
     let join = Join {
+        wants: Wants::default(),
         name: name("Dora"),
         email: email("dora@example.org"),
         party: 1,
@@ -135,6 +138,7 @@ async fn a_list_that_is_longer_than_its_limit_takes_nobody() {
 async fn a_form_that_comes_again_for_somebody_else_is_another_booking() {
     let world = World::with(Policy::first(), 3).await;
     let book = |person: PersonId, once: uuid::Uuid| Book {
+        wants: Wants::default(),
         person,
         party: 1,
         actor: world.actor(),
@@ -182,6 +186,7 @@ async fn staff_who_book_for_somebody_with_an_offer_accept_it_and_their_reason_is
     let offer = world.live_offer(entry.id).await;
     let note = Some("Rang from the station".to_owned());
     let book = Book {
+        wants: Wants::default(),
         person: entry.person,
         party: 1,
         actor: world.actor(),

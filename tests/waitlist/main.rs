@@ -28,3 +28,4 @@ mod since;
 mod smtp;
 mod structure;
 mod walk;
+mod wants;

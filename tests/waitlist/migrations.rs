@@ -107,6 +107,9 @@ INSERT INTO draws (event_id, number, policy_version, cause, reason, made_by, fro
                    chain, link, beacon, beacon_round)
 VALUES (u('e0'), 1, 1, 'need', 'draw_needed', NULL, '2027-03-01 08:30Z', uuid_send(u('ea')), 1, sha256(uuid_send(u('ea'))),
         1, 1, 'drand', 33000000);
+INSERT INTO kinds (event_id, id, attributes, words) VALUES (u('e0'), 1, '{"area": {"choice": "Balcony"}}', 'Area: Balcony');
+INSERT INTO wants (event_id, id, wants, words, kinds)
+VALUES (u('e0'), 1, '{"area": {"any_of": ["Balcony"]}}', 'Area: Balcony', '{1}');
 INSERT INTO channels (channel, failures, since, paused_until, reason)
 VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
 INSERT INTO imports (event_id, id, file_name, uploaded_at, made_by, reading, digest, rows_total, rows_done, taken, already,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chrono::Duration;
 use fairlist::db::DbError;
+use fairlist::domain::attribute::{Said, Wants};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::ids::{EventId, OfferId, PersonId};
@@ -295,6 +296,7 @@ async fn accepting_against_the_sweep_a_thousand_times_ends_in_exactly_one_way_ea
     let world = World::with(Policy { after_expiry: After::Leave, ..two_hours() }, 0).await;
     let joins: Vec<Join> = (0..1_000)
         .map(|n| Join {
+            wants: Wants::default(),
             name: name(&format!("Person {n}")),
             email: email(&format!("person{n}@example.org")),
             party: 1,
@@ -398,7 +400,9 @@ async fn added_at_once(lock: Lock) -> (World, Vec<AddPlacesOutcome>) {
     let world = world(lock, two_hours(), 0).await;
     let ends = at_once(&world, lock, 16, |_| {
         let (waitlist, event, actor) = (world.waitlist.clone(), world.event, world.actor());
-        async move { waitlist.add_places(event, &[None, None], "form-1", actor, Reason::SetUp).await }
+        async move {
+            waitlist.add_places(event, &[None, None], &Said::default(), "form-1", actor, Reason::SetUp).await
+        }
     })
     .await;
     (world, answered(ends))
@@ -456,8 +460,15 @@ async fn booked_and_offered_at_once(lock: Lock) -> (World, Ends<Option<BookOutco
                 return waitlist.run_pass(event).await.map(|_| None);
             }
             let once = fairlist::clock::Entropy.id();
-            let book =
-                Book { person: max, party: 1, actor, reason: reason(), override_reservation: true, once };
+            let book = Book {
+                wants: Wants::default(),
+                person: max,
+                party: 1,
+                actor,
+                reason: reason(),
+                override_reservation: true,
+                once,
+            };
             waitlist.book(event, &book).await.map(Some)
         }
     })
@@ -491,6 +502,7 @@ async fn control_without_the_lock_booking_and_offering_collide() {
 
 fn somebody(n: usize) -> Join {
     Join {
+        wants: Wants::default(),
         name: name("Somebody"),
         email: email(&format!("somebody{n}@example.org")),
         party: 1,

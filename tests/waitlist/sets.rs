@@ -4,6 +4,7 @@
 use chrono::Duration;
 use fairlist::db::{Db, PoolSizes};
 use fairlist::domain::allocation::PassOutcome;
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::{OfferId, PersonId};
 use fairlist::domain::policy::{Fit, Policy};
@@ -37,6 +38,7 @@ impl Counted {
     fn everybody(&self, count: usize, party: i32) -> Vec<Join> {
         (0..count)
             .map(|n| Join {
+                wants: Wants::default(),
                 name: name(&format!("Guest {n}")),
                 email: email(&format!("guest{n}@example.org")),
                 party,

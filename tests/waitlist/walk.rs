@@ -4,6 +4,7 @@
 use chrono::{DateTime, Duration, Utc};
 use fairlist::db::check::CheckSettings;
 use fairlist::db::events::{EventSettings, NewEvent};
+use fairlist::domain::attribute::{Attribute, Measure, Said, Wants};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::entry::PausedBy;
@@ -29,6 +30,11 @@ const START: &str = "2027-03-01T09:00:00Z";
 
 /// Acts of one walk.
 const STEPS: usize = 120;
+
+/// What the event says of its places.
+fn sorts() -> Vec<Attribute> {
+    vec![Attribute::new("Sort", Measure::Choice, "A\nB\nC", &[]).expect("a choice")]
+}
 
 pub(super) fn band(number: i16, name: &str) -> Band {
     Band { number, name: name.to_owned(), reason: "so it was decided".to_owned() }
@@ -67,9 +73,10 @@ impl Walk {
         };
         let new = NewEvent { organization, slug: "concert".to_owned(), settings };
         let event = database.db().add_event(&new, &policy, None).await.expect("an event");
+        waitlist.set_attributes(event, &sorts(), 1, Actor::Operator).await.expect("attributes");
         waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await.expect("published");
         waitlist
-            .add_places(event, &[None, None, None], "first", Actor::Operator, Reason::SetUp)
+            .add_places(event, &[None, None, None], &Said::default(), "first", Actor::Operator, Reason::SetUp)
             .await
             .expect("places");
         let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
@@ -115,10 +122,29 @@ impl Walk {
         StaffReason { reason: Reason::Other, note: Some("because".to_owned()) }
     }
 
+    /// Nothing in particular, mostly; or one or two of three.
+    fn wants(&mut self) -> Wants {
+        let one = ["A", "B", "C"][self.below(3) as usize];
+        let fields = match self.below(6) {
+            0 => vec![one],
+            1 => vec![one, "B"],
+            _ => vec![],
+        };
+        let typed =
+            fields.into_iter().map(|choice| (format!("want.sort.{choice}"), "on".to_owned())).collect();
+        Wants::parse(&sorts(), &typed).expect("wants")
+    }
+
+    fn said(&mut self) -> Said {
+        let sort = ["", "A", "B", "C"][self.below(4) as usize];
+        Said::parse(&sorts(), &[("said.sort".to_owned(), sort.to_owned())].into()).expect("a value")
+    }
+
     pub(super) async fn join(&mut self) {
         let n = self.below(40);
         let vouched = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
         let join = Join {
+            wants: self.wants(),
             name: PersonName::parse(&format!("Person {n}")).expect("a name"),
             email: EmailAddress::parse(&format!("p{n}@example.org")).expect("an address"),
             party: i32::try_from(1 + self.below(3)).expect("a party"),
@@ -161,7 +187,12 @@ impl Walk {
         let Some((entry, person)) = self.some_entry().await else { return };
         let (event, reason) = (self.event, Self::staff_reason());
         let (staff, actor) = (Actor::Staff(StaffId(Uuid::from_u128(0x5a))), Actor::Person(person));
-        let outcome = match self.below(6) {
+        let outcome = match self.below(7) {
+            6 => {
+                let wants = self.wants();
+                let changed = self.waitlist.change_wants(event, entry, &wants, actor, &reason).await;
+                format!("wants {wants:?}: {:?}", changed.expect("wants"))
+            }
             0 => format!("leave {:?}", self.waitlist.leave(event, entry, actor).await.expect("leave")),
             1 => format!(
                 "remove {:?}",
@@ -214,15 +245,25 @@ impl Walk {
         self.done.push(format!("{offer}: {outcome}"));
     }
 
+    async fn describe(&mut self) {
+        let staff = Actor::Staff(StaffId(Uuid::from_u128(0x5a)));
+        let Some(row) = self.some("SELECT id FROM places ORDER BY number").await else { return };
+        let (place, said) = (PlaceId(row[0]), self.said());
+        let described =
+            self.waitlist.describe_place(self.event, place, &said, staff, &Self::staff_reason()).await;
+        self.done.push(format!("{place} is {said:?}: {:?}", described.expect("describe")));
+    }
+
     pub(super) async fn on_places(&mut self) {
         let (event, reason, staff) =
             (self.event, Self::staff_reason(), Actor::Staff(StaffId(Uuid::from_u128(0x5a))));
         let outcome = match self.below(5) {
             0 => {
                 let once = self.done.len().to_string();
+                let said = self.said();
                 let added = self
                     .waitlist
-                    .add_places(event, &[None, None], &once, staff, Reason::CapacityChanged)
+                    .add_places(event, &[None, None], &said, &once, staff, Reason::CapacityChanged)
                     .await;
                 format!("add {:?}", added.expect("add"))
             }
@@ -234,6 +275,7 @@ impl Walk {
             2 => {
                 let Some(row) = self.some("SELECT id FROM persons ORDER BY name").await else { return };
                 let book = Book {
+                    wants: self.wants(),
                     person: PersonId(row[0]),
                     party: i32::try_from(1 + self.below(2)).expect("a party"),
                     actor: staff,
@@ -392,7 +434,8 @@ impl Walk {
             13..20 => self.answer().await,
             20..25 => self.on_an_entry().await,
             25..28 => self.on_an_offer().await,
-            28..34 => self.on_places().await,
+            28 => self.describe().await,
+            29..34 => self.on_places().await,
             34..36 => self.on_the_event().await,
             36..38 => self.on_the_order().await,
             _ => {

@@ -25,3 +25,4 @@ mod staff_queue;
 mod staff_roles;
 mod staff_rule;
 mod staff_simulation;
+mod staff_wants;

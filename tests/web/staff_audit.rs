@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use chrono::Duration;
 use fairlist::db::audit_chains::ChainCheck;
 use fairlist::db::staff::DisableStaffOutcome;
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::anchor::Anchor;
 use fairlist::domain::audit::file::{self, Fault, Sound};
 use fairlist::domain::ids::StaffId;
@@ -192,6 +193,7 @@ async fn a_long_queue_is_taken_along_whole() {
     let mut mary = desk.at_work("Mary", Role::Manager).await;
     let joins: Vec<_> = (0..2_300)
         .map(|n| fairlist::waitlist::join::Join {
+            wants: Wants::default(),
             name: crate::harness::world::name(&format!("Person {n}")),
             email: crate::harness::world::email(&format!("person{n}@example.org")),
             party: 1,

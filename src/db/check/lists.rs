@@ -9,6 +9,7 @@ use crate::db::events::word;
 use crate::domain::allocation::{Candidate, OpenPlace, PassOutcome, allocate};
 use crate::domain::entry::OrderKey;
 use crate::domain::ids::{EntryId, PersonId, PlaceId};
+use crate::domain::kinds::Kinds;
 use crate::domain::policy::Fit;
 
 pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
@@ -116,8 +117,8 @@ struct Served {
 }
 
 async fn at_rest(check: &mut Check<'_>) -> Result<(), DbError> {
-    for list in served_lists(check).await? {
-        if let Some((entry, party)) = would_be_chosen(check, &list).await? {
+    for mut list in served_lists(check).await? {
+        if let Some((entry, party)) = would_be_chosen(check, &mut list).await? {
             let sentence = format!(
                 "event {} has {} open places, and the rule would offer {party} to entry {entry}",
                 list.event,
@@ -135,13 +136,17 @@ async fn everybody_called(check: &mut Check<'_>) -> Result<(), DbError> {
         check,
         AtRest,
         r#"SELECT ARRAY[e.id, n.id] AS "ids!",
-                  format('event %s has %s open places, everybody is called, and entry %s is not', e.id, open.n, n.id)
+                  format('event %s has %s open places that would do, everybody is called, and entry %s is not', e.id, open.n, n.id)
                       AS "sentence!"
-           FROM (SELECT event_id, count(*) AS n, max(opened_at) AS youngest FROM places WHERE state = 'open'
-                 GROUP BY event_id) open
+           FROM (SELECT event_id, 0 AS wants, count(*) AS n, max(opened_at) AS youngest FROM places WHERE state = 'open'
+                 GROUP BY event_id
+                 UNION ALL
+                 SELECT w.event_id, w.id, count(*), max(l.opened_at) FROM wants w
+                 JOIN places l ON l.event_id = w.event_id AND l.state = 'open' AND l.kind = ANY(w.kinds)
+                 GROUP BY w.event_id, w.id) open
            JOIN events e ON e.id = open.event_id
            JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
-           JOIN entries n ON n.event_id = e.id AND n.eligible AND n.party <= open.n
+           JOIN entries n ON n.event_id = e.id AND n.wants = open.wants AND n.eligible AND n.party <= open.n
                 AND (n.declined_at IS NULL OR n.declined_at < open.youngest)
            WHERE e.state = 'published' AND e.list_state <> 'closed' AND p.window_seconds IS NOT NULL
              AND (p.mode = 'notify_all' OR p.cutoff <= $2) AND NOT e.reordering
@@ -159,8 +164,9 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
         r#"SELECT e.id, p.fit, p.batch_size, p.ordering = 'lottery' AS "lottery!",
                   (SELECT count(*) FROM offers o WHERE o.event_id = e.id AND o.kind = 'hold'
                                                    AND o.state IN ('pending', 'accepting')) AS "holds!",
-                  open.ids AS "ids!", open.since AS "since!"
-           FROM (SELECT event_id, array_agg(id ORDER BY number) AS ids, array_agg(opened_at ORDER BY number) AS since
+                  open.ids AS "ids!", open.since AS "since!", open.kinds AS "kinds!"
+           FROM (SELECT event_id, array_agg(id ORDER BY number) AS ids, array_agg(opened_at ORDER BY number) AS since,
+                        array_agg(kind ORDER BY number) AS kinds
                  FROM places WHERE state = 'open' GROUP BY event_id) open
            JOIN events e ON e.id = open.event_id
            JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
@@ -175,7 +181,8 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
     rows.into_iter()
         .map(|row| {
             let opened: Vec<DateTime<Utc>> = row.since;
-            let places = row.ids.into_iter().zip(opened);
+            let kinds: Vec<i32> = row.kinds;
+            let places = row.ids.into_iter().zip(opened).zip(kinds);
             let room = match row.batch_size {
                 0 => usize::MAX,
                 most => usize::try_from(i64::from(most) - row.holds).unwrap_or(0),
@@ -185,7 +192,9 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
                 fit: word(Fit::parse, "fit", &row.fit)?,
                 // Whoever was not drawn waits for the next draw.
                 last_band: if row.lottery { -1 } else { i16::MAX },
-                places: places.map(|(id, opened_at)| OpenPlace { id: PlaceId(id), opened_at }).collect(),
+                places: places
+                    .map(|((id, opened_at), kind)| OpenPlace { id: PlaceId(id), opened_at, kind })
+                    .collect(),
                 room,
             })
         })
@@ -194,15 +203,16 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
 
 /// Goes down the whole list until the rule chooses somebody or says that nobody can be. As long as nobody is chosen
 /// the places stay what they are, so each page is decided by itself.
-async fn would_be_chosen(check: &mut Check<'_>, list: &Served) -> Result<Option<(Uuid, i32)>, DbError> {
+async fn would_be_chosen(check: &mut Check<'_>, list: &mut Served) -> Result<Option<(Uuid, i32)>, DbError> {
     let open = i32::try_from(list.places.len()).unwrap_or(i32::MAX);
     let largest = if list.fit == Fit::Fill { open } else { i32::MAX };
     let youngest = list.places.iter().map(|place| place.opened_at).max();
     let mut after = (i16::MIN, i32::MIN, i64::MIN);
     loop {
         let rows = sqlx::query!(
-            "SELECT id, person_id, band, round, rank, party, declined_at FROM entries
-             WHERE event_id = $1 AND eligible AND (band, round, rank) > ($2, $3, $4)
+            "SELECT id, person_id, band, round, rank, party, declined_at,
+                    (SELECT w.kinds FROM wants w WHERE w.event_id = $1 AND w.id = entries.wants) AS kinds
+             FROM entries WHERE event_id = $1 AND eligible AND (band, round, rank) > ($2, $3, $4)
                AND party <= $5 AND (declined_at IS NULL OR declined_at < $6) AND band <= $8
              ORDER BY band, round, rank LIMIT $7",
             list.event,
@@ -226,13 +236,15 @@ async fn would_be_chosen(check: &mut Check<'_>, list: &Served) -> Result<Option<
                 key: OrderKey { band: row.band, round: row.round, rank: row.rank },
                 party: row.party,
                 declined_at: row.declined_at,
+                kinds: row.kinds.clone().map_or(Kinds::ALL, Kinds::from_iter),
             })
             .collect();
         let decided = allocate(&list.places, &candidates, list.fit, list.room);
         if let Some(chosen) = decided.chosen.first() {
             return Ok(Some((chosen.candidate.entry.0, chosen.candidate.party)));
         }
-        if decided.outcome != PassOutcome::NobodyEligible {
+        list.places.retain(|place| !decided.kept.has(place.kind));
+        if list.places.is_empty() || decided.outcome == PassOutcome::BatchFull {
             return Ok(None);
         }
     }

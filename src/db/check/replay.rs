@@ -17,6 +17,7 @@ use crate::domain::audit::{Act, StoredRecord};
 use crate::domain::draw::draw_number;
 use crate::domain::entry::{EntryState, OrderKey};
 use crate::domain::ids::EntryId;
+use crate::domain::kinds::Kinds;
 use crate::domain::policy::{Ordering, band_of_draw};
 use crate::domain::reason::Reason;
 
@@ -24,8 +25,10 @@ use crate::domain::reason::Reason;
 pub(super) struct Facts {
     /// The offers made by passes and never reactivated, with the number of the pass.
     by_rule: HashMap<Uuid, i64>,
-    /// The party of each entry.
-    parties: HashMap<Uuid, i32>,
+    /// The party of each entry, and what it wanted at first.
+    parties: HashMap<Uuid, (i32, i32)>,
+    /// The kinds of places that are wanted, by event and number.
+    wants: HashMap<(Uuid, i32), Kinds>,
     /// Whom each pass passed over.
     skips: HashMap<(Uuid, i64), Skipped>,
     /// The order of each version of the rule.
@@ -41,12 +44,21 @@ struct Skipped {
     did_not_fit: Option<(i32, OrderKey)>,
     /// Whoever declined at or after this instant, before this key.
     had_declined: Option<(DateTime<Utc>, OrderKey)>,
+    /// Whoever needs more than were left of the kinds they want, before this key.
+    did_not_match: Option<(Vec<(i32, i32)>, OrderKey)>,
 }
 
 impl Skipped {
     /// The largest party that is not covered whatever else is true of it, for entries before `key`.
     fn largest_that_fits(&self, key: OrderKey) -> i32 {
         self.did_not_fit.filter(|(_, before)| key <= *before).map_or(i32::MAX, |(above, _)| above)
+    }
+
+    /// Whether too few of these kinds were left for a party of this size, for entries before `key`.
+    fn too_few_for(&self, party: i32, kinds: &Kinds, key: OrderKey) -> bool {
+        self.did_not_match.as_ref().filter(|(_, before)| key <= *before).is_some_and(|(left, _)| {
+            left.iter().filter(|(kind, _)| kinds.has(*kind)).map(|(_, count)| count).sum::<i32>() < party
+        })
     }
 
     fn covers(&self, key: OrderKey, declined_at: Option<DateTime<Utc>>) -> bool {
@@ -71,7 +83,7 @@ pub(super) async fn facts(
         }
         match record.subject.as_str() {
             "offer" if record.act == Act::Offered.as_str() => offers.push(record.subject_id),
-            "entry" => {
+            "entry" | "wants" => {
                 entries.insert(record.subject_id);
             }
             _ => {}
@@ -85,13 +97,19 @@ pub(super) async fn facts(
     )
     .fetch_all(&mut *check.connection)
     .await?;
-    let parties = sqlx::query!("SELECT id, party FROM entries WHERE id = ANY($1)", &entries)
+    let parties = sqlx::query!(
+        r#"SELECT id, party, coalesce((SELECT a.from_state::integer FROM audit a
+                                       WHERE a.event_id = e.event_id AND a.subject_id = e.id AND a.act = 'wants_changed'
+                                       ORDER BY a.seq LIMIT 1), e.wants) AS "wants!"
+           FROM entries e WHERE id = ANY($1)"#,
+        &entries
+    )
         .fetch_all(&mut *check.connection)
         .await?;
     let (events, passes): (Vec<Uuid>, Vec<i64>) =
         offers.iter().map(|offer| (offer.event_id, offer.pass)).collect::<HashSet<_>>().into_iter().unzip();
     let rows = sqlx::query!(
-        "SELECT s.event_id, s.pass_number, s.party_above, s.declined_since, s.band, s.round, s.rank
+        "SELECT s.event_id, s.pass_number, s.party_above, s.declined_since, s.kinds, s.counts, s.band, s.round, s.rank
          FROM unnest($1::uuid[], $2::bigint[]) AS made(event_id, pass_number) JOIN skips s USING (event_id, pass_number)",
         &events,
         &passes
@@ -103,6 +121,9 @@ pub(super) async fn facts(
         let before = OrderKey { band: row.band, round: row.round, rank: row.rank };
         let skipped = skips.entry((row.event_id, row.pass_number)).or_default();
         skipped.did_not_fit = skipped.did_not_fit.or(row.party_above.map(|above| (above, before)));
+        if let Some((kinds, counts)) = row.kinds.zip(row.counts) {
+            skipped.did_not_match = Some((kinds.into_iter().zip(counts).collect(), before));
+        }
         skipped.had_declined = skipped.had_declined.or(row.declined_since.map(|since| (since, before)));
     }
     let orders =
@@ -116,6 +137,9 @@ pub(super) async fn facts(
     )
     .fetch_all(&mut *check.connection)
     .await?;
+    let wants = sqlx::query!("SELECT event_id, id, kinds FROM wants WHERE event_id = ANY($1)", &events)
+        .fetch_all(&mut *check.connection)
+        .await?;
     Ok(Facts {
         orders: orders
             .into_iter()
@@ -126,7 +150,11 @@ pub(super) async fn facts(
             .map(|row| ((row.event_id, row.number), (unpacked(&row.ranking), row.first)))
             .collect(),
         by_rule: offers.into_iter().map(|offer| (offer.id, offer.pass)).collect(),
-        parties: parties.into_iter().map(|entry| (entry.id, entry.party)).collect(),
+        parties: parties.into_iter().map(|entry| (entry.id, (entry.party, entry.wants))).collect(),
+        wants: wants
+            .into_iter()
+            .map(|row| ((row.event_id, row.id), row.kinds.into_iter().collect()))
+            .collect(),
         skips,
     })
 }
@@ -138,6 +166,8 @@ struct Line {
     /// The rank in the line, where a draw gave it another.
     undrawn: Option<i64>,
     party: i32,
+    /// The number of what it wants.
+    wants: i32,
     waiting: bool,
     hindered: Hindered,
     declined_at: Option<DateTime<Utc>>,
@@ -171,8 +201,8 @@ impl Line {
 #[derive(Default)]
 pub(super) struct Replay {
     lines: HashMap<Uuid, Line>,
-    /// The eligible, per party size, in order.
-    eligible: BTreeMap<i32, BTreeSet<(OrderKey, Uuid)>>,
+    /// The eligible, per party size and what they want, in order.
+    eligible: BTreeMap<(i32, i32), BTreeSet<(OrderKey, Uuid)>>,
     /// Named once, however often they were passed over.
     named: HashSet<Uuid>,
 }
@@ -187,7 +217,7 @@ impl Replay {
         facts: &Facts,
     ) {
         match record.subject.as_str() {
-            "entry" => self.entry(record, facts),
+            "entry" | "wants" => self.entry(record, facts),
             "offer" if record.act == Act::Offered.as_str() => self.offered(check, event, record, facts),
             "event" => match Act::parse(&record.act) {
                 Some(Act::RuleChanged) => self.rule_changed(event, record, facts),
@@ -237,10 +267,12 @@ impl Replay {
         let known = self.lines.get(&id).copied();
         // Without a key, a party or a row it was never in the line; that is for I17 and I18 to tell.
         let Some(mut line) = known.or_else(|| {
+            let (party, wants) = *facts.parties.get(&id)?;
             Some(Line {
                 key: key?,
                 undrawn: None,
-                party: *facts.parties.get(&id)?,
+                party,
+                wants,
                 waiting: false,
                 hindered: Hindered::default(),
                 declined_at: None,
@@ -276,6 +308,10 @@ impl Replay {
             Some(Act::ContactChanged) => {
                 hindered.contact_problem = reason == Some(Reason::ContactProblem);
             }
+            Some(Act::WantsChanged) => {
+                let number = record.to_state.as_deref().and_then(|number| number.parse().ok());
+                line.wants = number.unwrap_or_default();
+            }
             Some(Act::Declined) => line.declined_at = Some(record.at),
             // A call that went unanswered is not made again for the same places.
             Some(Act::Expired) if reason == Some(Reason::CallEnded) => line.declined_at = Some(record.at),
@@ -305,7 +341,12 @@ impl Replay {
         let none = Skipped::default();
         let skipped = facts.skips.get(&(event, *pass)).unwrap_or(&none);
         let mut passed_over = Vec::new();
-        for line in self.eligible.range(..=skipped.largest_that_fits(key)).map(|(_, line)| line) {
+        let fits = (skipped.largest_that_fits(key), i32::MAX);
+        for ((party, wants), line) in self.eligible.range(..=fits) {
+            let kinds = facts.wants.get(&(event, *wants)).unwrap_or(&Kinds::ALL);
+            if skipped.too_few_for(*party, kinds, key) {
+                continue;
+            }
             for (before, other) in line.range(..(key, Uuid::nil())) {
                 let declined_at = self.lines.get(other).and_then(|line| line.declined_at);
                 if !skipped.covers(*before, declined_at) && self.named.insert(*other) {
@@ -325,7 +366,7 @@ impl Replay {
 
     fn take_out(&mut self, id: Uuid, line: &Line) {
         if line.eligible()
-            && let Some(order) = self.eligible.get_mut(&line.party)
+            && let Some(order) = self.eligible.get_mut(&(line.party, line.wants))
         {
             order.remove(&(line.key, id));
         }
@@ -333,7 +374,7 @@ impl Replay {
 
     fn put_in(&mut self, id: Uuid, line: Line) {
         if line.eligible() {
-            self.eligible.entry(line.party).or_default().insert((line.key, id));
+            self.eligible.entry((line.party, line.wants)).or_default().insert((line.key, id));
         }
         self.lines.insert(id, line);
     }

@@ -3,9 +3,11 @@
 use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
+use super::super::attributes;
 use super::super::events::word;
 use super::super::{Db, DbError};
 use super::{EventName, event_name};
+use crate::domain::attribute::Attribute;
 use crate::domain::event::ListState;
 use crate::domain::ids::EventId;
 use crate::domain::place::PlaceCounts;
@@ -37,6 +39,10 @@ pub struct EventSheet {
     pub after_expiry: After,
     /// What becomes of an entry that declines.
     pub after_decline: After,
+    /// What the event says of its places.
+    pub attributes: Vec<Attribute>,
+    /// Whether anybody ever wanted some kinds of places rather than others.
+    has_wants: bool,
 }
 
 impl EventSheet {
@@ -75,7 +81,9 @@ struct SheetRow {
     retire: i64,
     live: i64,
     waiting: i64,
-    could_take: bool,
+    claimed: i64,
+    attributes: serde_json::Value,
+    has_wants: bool,
     calls: bool,
     held_until: Option<DateTime<Utc>>,
 }
@@ -103,7 +111,7 @@ impl TryFrom<SheetRow> for EventSheet {
                     booked: row.booked,
                     retire_when_free: row.retire,
                 },
-                could_take: row.could_take,
+                claimed: row.claimed,
                 held_until: row.held_until,
             },
             event,
@@ -115,11 +123,13 @@ impl TryFrom<SheetRow> for EventSheet {
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
             after_decline: word(After::parse, "after decline", &row.after_decline)?,
+            attributes: attributes::read("attributes of an event", row.attributes)?,
+            has_wants: row.has_wants,
         })
     }
 }
 
-/// `$1` is the instant of the page. `could_take` asks the same as `somebody_could_take` of the passes does for one
+/// `$1` is the instant of the page. `claimed` asks the same as `somebody_could_take` of the passes does for one
 /// event under its lock, and is asked only where a place is open.
 macro_rules! select_sheets {
     ($tail:literal, $($argument:expr),*) => {
@@ -130,10 +140,14 @@ macro_rules! select_sheets {
                    v.list_opens_at, r.window_seconds, r.fit, r.ordering, r.list_cap, r.party_limit, r.position_shown, r.after_expiry,
                    r.after_decline, c.open AS "open!", c.held AS "held!", c.booked AS "booked!", c.retire AS "retire!",
                    n.live AS "live!", n.waiting AS "waiting!",
-                   (c.open > 0 AND EXISTS (SELECT FROM entries e WHERE e.event_id = v.id AND e.eligible
+                   v.attributes, v.next_wants > 1 AS "has_wants!",
+                   CASE WHEN c.open > 0 AND EXISTS (SELECT FROM entries e WHERE e.event_id = v.id AND e.eligible
                        AND (r.fit = 'strict' OR e.party <= c.open)
                        AND (e.declined_at IS NULL OR e.declined_at < (
-                            SELECT max(opened_at) FROM places WHERE event_id = v.id AND state = 'open')))) AS "could_take!",
+                            SELECT max(opened_at) FROM places WHERE event_id = v.id AND state = 'open'))
+                       AND (e.wants = 0 OR EXISTS (SELECT FROM wants w, places p
+                            WHERE w.event_id = v.id AND w.id = e.wants AND p.event_id = v.id AND p.state = 'open'
+                              AND p.kind = ANY(w.kinds)))) THEN c.open ELSE 0 END AS "claimed!",
                    (r.mode = 'notify_all' OR coalesce(r.cutoff <= $1, false)) AS "calls!",
                    (SELECT min(f.expires_at) FROM offers f WHERE f.event_id = v.id AND f.state = 'pending'
                        AND f.kind = 'hold' AND f.expires_at > $1) AS held_until
@@ -198,10 +212,10 @@ impl Db {
     /// # Errors
     /// [`DbError::NotFound`] when there is none of this name.
     pub async fn event_sheet(&self, slug: &str, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
-        select_sheets!("WHERE v.slug = $2 AND v.state <> 'draft'", now, slug)
+        let row = select_sheets!("WHERE v.slug = $2 AND v.state <> 'draft'", now, slug)
             .fetch_one(self.pool())
-            .await?
-            .try_into()
+            .await?;
+        self.with_claims(row.try_into()?).await
     }
 
     /// The same by its id.
@@ -209,6 +223,18 @@ impl Db {
     /// # Errors
     /// [`DbError::NotFound`] when there is none.
     pub async fn event_sheet_of(&self, event: EventId, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
-        select_sheets!("WHERE v.id = $2", now, event.0).fetch_one(self.pool()).await?.try_into()
+        let row = select_sheets!("WHERE v.id = $2", now, event.0).fetch_one(self.pool()).await?;
+        self.with_claims(row.try_into()?).await
+    }
+
+    /// Where people want kinds of places, the list may have a claim on some of the open ones only.
+    async fn with_claims(&self, mut sheet: EventSheet) -> Result<EventSheet, DbError> {
+        if sheet.has_wants && sheet.facts.claimed > 0 {
+            let reserved = self.reserved_kinds(sheet.event.id, sheet.fit == Fit::Strict).await?;
+            let open = self.open_kinds(sheet.event.id).await?;
+            let claimed = open.iter().filter(|kind| reserved.has(kind.kind)).map(|kind| kind.open).sum();
+            sheet.facts.claimed = claimed;
+        }
+        Ok(sheet)
     }
 }

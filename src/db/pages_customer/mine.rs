@@ -219,8 +219,8 @@ macro_rules! select_bookings {
                          (array_agg(b.offer_id ORDER BY b.id))[1] AS offer_id,
                          coalesce(array_agg(b.id ORDER BY l.number) FILTER (WHERE b.state = 'confirmed'), '{}') AS confirmed,
                          count(*) FILTER (WHERE b.state = 'cancelled') AS cancelled,
-                         coalesce(array_agg(l.label ORDER BY l.number)
-                             FILTER (WHERE b.state = 'confirmed' AND l.label IS NOT NULL), '{}') AS labels,
+                         coalesce(array_agg(place_name(l) ORDER BY l.number)
+                             FILTER (WHERE b.state = 'confirmed' AND place_name(l) IS NOT NULL), '{}') AS labels,
                          min(b.booked_at) AS booked_at, max(b.cancelled_at) AS cancelled_at
                      FROM bookings b JOIN places l ON l.event_id = b.event_id AND l.id = b.place_id "#
                 + $where + r#" GROUP BY b.event_id, b.person_id, b.reference) b

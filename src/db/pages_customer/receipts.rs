@@ -47,11 +47,11 @@ impl Db {
                    (SELECT c.value FROM contacts c WHERE c.person_id = p.id AND c.kind = 'email'
                     ORDER BY c.created_at LIMIT 1) AS email,
                    coalesce(
-                       (SELECT array_agg(l.label ORDER BY l.number) FROM places l
-                        WHERE l.event_id = e.event_id AND l.offer_id = $2 AND l.label IS NOT NULL),
-                       (SELECT array_agg(l.label ORDER BY l.number) FROM bookings b
+                       (SELECT array_agg(place_name(l) ORDER BY l.number) FROM places l
+                        WHERE l.event_id = e.event_id AND l.offer_id = $2 AND place_name(l) IS NOT NULL),
+                       (SELECT array_agg(place_name(l) ORDER BY l.number) FROM bookings b
                         JOIN places l ON l.event_id = b.event_id AND l.id = b.place_id
-                        WHERE b.event_id = e.event_id AND b.offer_id = $2 AND b.state = 'confirmed' AND l.label IS NOT NULL),
+                        WHERE b.event_id = e.event_id AND b.offer_id = $2 AND b.state = 'confirmed' AND place_name(l) IS NOT NULL),
                        '{}') AS "labels!",
                    (SELECT min(b.reference) FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2) AS reference,
                    (SELECT b.id FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2 ORDER BY b.id LIMIT 1)

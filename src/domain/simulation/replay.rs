@@ -11,6 +11,7 @@ use crate::domain::allocation::OpenPlace;
 use crate::domain::entry::{Entry, EntryState, OrderKey, Return};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, PersonId, PlaceId};
+use crate::domain::kinds::Kinds;
 use crate::domain::offer::OfferKind;
 use crate::domain::place::PlaceState;
 use crate::domain::policy::{Draws, Ordering, Policy};
@@ -122,6 +123,8 @@ struct Stage<'a> {
     next_rank: i64,
     places: Vec<Place>,
     places_by_id: HashMap<PlaceId, usize>,
+    /// Somebody wants some kinds of places rather than others.
+    by_kind: bool,
     /// Open places by number.
     open: BTreeSet<(i32, usize)>,
     offers: Vec<Offer>,
@@ -184,6 +187,7 @@ impl<'a> Stage<'a> {
             next_rank: 1,
             places_by_id: places.iter().enumerate().map(|(index, place)| (place.as_open.id, index)).collect(),
             places,
+            by_kind: past.entries.iter().any(|entry| entry.kinds != Kinds::ALL),
             open: BTreeSet::new(),
             offers: Vec::new(),
             live_offers: HashMap::new(),
@@ -405,11 +409,13 @@ impl<'a> Stage<'a> {
         let mut places = std::mem::take(&mut offer.places);
         if offer.kind == OfferKind::Call {
             let party = usize::try_from(self.entries[entry].party).unwrap_or(usize::MAX);
-            if self.open.len() < party {
+            let kinds = &self.entries[entry].kinds;
+            let would_do = |place: &usize| kinds.has(self.places[*place].as_open.kind);
+            places = self.open.iter().map(|(_, place)| *place).filter(would_do).take(party).collect();
+            if places.len() < party {
                 offer.was_late = true;
                 return;
             }
-            places = self.open.iter().take(party).map(|(_, place)| *place).collect();
         }
         for place in places {
             self.set_place(place, PlaceState::Booked);

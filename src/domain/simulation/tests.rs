@@ -33,6 +33,8 @@ fn row(n: u128, party: i32) -> Entry {
         key: OrderKey { band: 0, round: 0, rank: 0 },
         line_rank: None,
         party,
+        wants: 0,
+        kinds: crate::domain::kinds::Kinds::ALL,
         joined_at: at(0),
         confirmed_at: None,
         vouched: true,
@@ -58,7 +60,7 @@ fn past(parties: &[i32]) -> Past {
         places: (1..=9)
             .map(|n| {
                 let number = i32::try_from(n).expect("a number");
-                (number, OpenPlace { id: place(n), opened_at: at(0) })
+                (number, OpenPlace { id: place(n), opened_at: at(0), kind: 0 })
             })
             .collect(),
         happenings: numbered()
@@ -312,7 +314,7 @@ fn what_is_not_on_record_is_drawn_at_the_rate_that_is() {
         past = past.then(1, What::Gone { entry: entry(n), to: EntryState::Withdrawn });
     }
     past.places = (1_i32..=2_000)
-        .map(|n| (n, OpenPlace { id: place(n.unsigned_abs().into()), opened_at: at(0) }))
+        .map(|n| (n, OpenPlace { id: place(n.unsigned_abs().into()), opened_at: at(0), kind: 0 }))
         .collect();
     for n in 1..=2_000 {
         past = past.then(2, What::Opened(place(n)));

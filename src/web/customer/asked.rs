@@ -9,6 +9,7 @@ use super::super::error::Error;
 use super::super::limits::Limit;
 use super::Customer;
 use crate::db::persons::{CODE_LIFETIME, CODE_TRIES};
+use crate::domain::attribute::Wants;
 use crate::domain::contact::EmailAddress;
 use crate::domain::ids::{CodeId, EventId, OfferId, PersonId};
 
@@ -51,6 +52,9 @@ pub(super) enum Purpose {
         form: Typed,
         /// How many places.
         party: i32,
+        /// Of what kinds.
+        #[serde(default)]
+        wants: Wants,
         /// Names the act, so that it is done once.
         once: uuid::Uuid,
     },
@@ -72,6 +76,9 @@ pub(super) struct Typed {
     pub name: String,
     pub email: String,
     pub party: String,
+    /// What is wanted of a place, by the names of its fields.
+    #[serde(default)]
+    pub wants: crate::domain::attribute::Typed,
 }
 
 impl Asked {

@@ -137,9 +137,9 @@ async fn go_on(
                 format!("/e/{slug}")
             }
         }
-        Purpose::Book { slug, form, party, once } => {
+        Purpose::Book { slug, form, party, wants, once } => {
             let sheet = state.db.event_sheet(&slug, customer.now).await?;
-            return match book_now(state, customer, &sheet, person, party, once).await? {
+            return match book_now(state, customer, &sheet, person, (party, wants), once).await? {
                 Ok(done) => Ok(done),
                 Err(problem) => refused(state, customer, &slug, form, problem).await,
             };

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 
@@ -10,18 +11,21 @@ use super::super::WebState;
 use super::super::csrf::{NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::Path;
-use super::super::page::{Layout, Page, Tone};
+use super::super::page::{Errors, Layout, Page, Tone};
+use super::super::wants::{Field, read_wants, wants_fields};
 use super::events::EntryCard;
 use super::since::{SINCE_SHOWN, SinceJoined};
 use super::words::{story, why_waiting};
 use super::{Customer, not_yours};
 use crate::db::pages_customer::events::EventSheet;
+use crate::domain::attribute::Typed;
 use crate::domain::audit::Actor;
 use crate::domain::entry::{Entry, EntryState, PausedBy};
 use crate::domain::ids::EntryId;
 use crate::domain::policy::{After, Fit, Ordering, PositionShown};
 use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::when::{self, When};
+use crate::waitlist::attributes::WantsOutcome;
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
 
 pub(super) fn router() -> Router<WebState> {
@@ -30,6 +34,7 @@ pub(super) fn router() -> Router<WebState> {
         .route("/me/entries/{id}/leave", get(ask_leave).post(leave))
         .route("/me/entries/{id}/pause", post(pause))
         .route("/me/entries/{id}/resume", post(resume))
+        .route("/me/entries/{id}/wants", post(change_wants))
         .route("/me/entries/{id}/confirm", post(confirm))
 }
 
@@ -53,6 +58,13 @@ struct EntryPage {
     window: Option<String>,
     joined: When,
     lapses: Option<When>,
+    /// What they want of a place, in words.
+    wants: String,
+    /// The fields to change it.
+    fields: Vec<Field>,
+    /// The same, for a form that joins again.
+    typed: Typed,
+    errors: Errors,
     /// Whether the list takes them again.
     rejoin: bool,
     /// Places are free for everybody.
@@ -91,11 +103,20 @@ async fn show(
     customer: Customer,
     Path(id): Path<EntryId>,
 ) -> Result<Response, Error> {
-    let entry = match mine(&state, &customer, id, &address(id)).await? {
-        Ok(entry) => entry,
-        Err(page) => return Ok(page),
-    };
-    let now = customer.now;
+    match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => page(&state, &customer, entry, None, Errors::default()).await,
+        Err(page) => Ok(page),
+    }
+}
+
+async fn page(
+    state: &WebState,
+    customer: &Customer,
+    entry: Entry,
+    typed: Option<Typed>,
+    errors: Errors,
+) -> Result<Response, Error> {
+    let (id, now) = (entry.id, customer.now);
     let mine = state.db.my_entry(id).await?;
     let sheet = state.db.event_sheet_of(entry.event, now).await?;
     let person = state.db.person(entry.person).await?;
@@ -128,7 +149,14 @@ async fn show(
         layout = layout.live(30);
     }
     let door = sheet.door(now);
-    Ok(Page(EntryPage {
+    let (wants, words) = state.db.wants(entry.event, entry.wants).await?;
+    let typed = typed.unwrap_or_else(|| wants.typed());
+    let status = if errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+    let page = EntryPage {
+        wants: words,
+        fields: wants_fields(&sheet.attributes, &typed),
+        typed,
+        errors,
         card: EntryCard::new(&mine, now),
         email: person.email,
         why,
@@ -142,8 +170,41 @@ async fn show(
         entry,
         sheet,
         layout,
-    })
-    .into_response())
+    };
+    Ok((status, Page(page)).into_response())
+}
+
+async fn change_wants(
+    State(state): State<WebState>,
+    customer: Customer,
+    Path(id): Path<EntryId>,
+    VerifiedForm(form): VerifiedForm<Typed>,
+) -> Result<Response, Error> {
+    let entry = match mine(&state, &customer, id, &address(id)).await? {
+        Ok(entry) => entry,
+        Err(page) => return Ok(page),
+    };
+    let event = state.db.event(entry.event).await?;
+    let mut errors = Errors::default();
+    let Some(wants) = read_wants(&event.attributes, &form, &mut errors) else {
+        return page(&state, &customer, entry, Some(form), errors).await;
+    };
+    let actor = Actor::Person(entry.person);
+    let reason = own(Reason::CustomerAsked);
+    let (tone, text) = match state.waitlist().change_wants(entry.event, id, &wants, actor, &reason).await? {
+        WantsOutcome::Changed => (Tone::Done, "Saved. You keep your place in the line."),
+        WantsOutcome::Already => (Tone::Note, "You wanted this before; nothing has changed."),
+        WantsOutcome::Offered => {
+            (Tone::Warn, "You have an offer of what you wanted: answer it first. Nothing has changed.")
+        }
+        WantsOutcome::Over(state) => (Tone::Note, over_already(state)),
+        WantsOutcome::TooManyWants => (
+            Tone::Warn,
+            "People on this list want as many different things as it can tell apart. Nothing has changed.",
+        ),
+    };
+    customer.flash(tone, text).await?;
+    Ok(Redirect::to(&address(id)).into_response())
 }
 
 #[derive(Template)]

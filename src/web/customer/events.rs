@@ -12,6 +12,7 @@ use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::super::page::{Errors, Layout, Page, Pages};
+use super::super::wants::{Field, wants_fields};
 use super::Customer;
 use super::asked::{Purpose, Typed};
 use super::words::{entry_answer, entry_chip};
@@ -122,6 +123,8 @@ pub(super) struct EventPage {
     /// Whether the list takes somebody like the visitor.
     joinable: bool,
     form: Typed,
+    /// What can be wanted of a place.
+    wants: Vec<Field>,
     errors: Errors,
     problem: Option<String>,
     once: String,
@@ -245,6 +248,8 @@ impl EventPage {
         let bookable = door.bookable().min(largest);
         let on_it =
             me.as_ref().is_some_and(|me| entries.iter().any(|e| e.person == me.person && e.state.is_live()));
+        // Where places differ, what is free may not be what somebody wants.
+        let chooses = !sheet.attributes.is_empty();
         let mut form = forms.form;
         if form.party.is_empty() {
             "1".clone_into(&mut form.party);
@@ -282,7 +287,10 @@ impl EventPage {
             smallest: bookable + 1,
             largest,
             on_it,
-            joinable: door.takes(sheet.largest_party) && !on_it,
+            joinable: (door.takes(sheet.largest_party)
+                || chooses && door.line == Line::Open && door.sale == Sale::On)
+                && !on_it,
+            wants: wants_fields(&sheet.attributes, &form.wants),
             door,
             layout,
             sheet,

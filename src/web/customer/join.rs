@@ -16,10 +16,12 @@ use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::limits::Limit;
 use super::super::page::{Errors, Page, Tone};
+use super::super::wants::read_wants;
 use super::Customer;
 use super::asked::{Purpose, Question, Typed};
 use super::events::{EventPage, Forms};
 use crate::db::pages_customer::events::EventSheet;
+use crate::domain::attribute::{Typed as AttributesTyped, Wants};
 use crate::domain::audit::Actor;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::ids::PersonId;
@@ -48,6 +50,9 @@ struct WantForm {
     /// Names the act, so that a form sent twice books once.
     #[serde(default)]
     once: String,
+    /// What is wanted of a place, by the names of the event's fields.
+    #[serde(flatten)]
+    wants: AttributesTyped,
 }
 
 /// Who wants how many places.
@@ -56,6 +61,7 @@ struct Want {
     name: PersonName,
     email: EmailAddress,
     party: i32,
+    wants: Wants,
 }
 
 enum Who {
@@ -65,7 +71,12 @@ enum Who {
 
 impl WantForm {
     fn typed(&self) -> Typed {
-        Typed { name: self.name.clone(), email: self.email.clone(), party: self.party.clone() }
+        Typed {
+            name: self.name.clone(),
+            email: self.email.clone(),
+            party: self.party.clone(),
+            wants: self.wants.clone(),
+        }
     }
 
     /// Where the fields cannot be read, the page that says so.
@@ -105,8 +116,11 @@ impl WantForm {
             }
             party => party,
         };
-        Ok(match (name, email, party) {
-            (Some(name), Some(email), Some(party)) => Ok(Want { who, name, email, party }),
+        let wants = read_wants(&sheet.attributes, &self.wants, &mut errors);
+        Ok(match (name, email, party, wants) {
+            (Some(name), Some(email), Some(party), Some(wants)) => {
+                Ok(Want { who, name, email, party, wants })
+            }
             _ => Err(errors),
         })
     }
@@ -181,7 +195,8 @@ async fn join(
         }
         Who::Visitor => JoinAs::Visitor,
     };
-    let command = Join { name: want.name, email: want.email.clone(), party: want.party, as_whom };
+    let command =
+        Join { name: want.name, email: want.email.clone(), party: want.party, wants: want.wants, as_whom };
     let outcome = state.together.join(sheet.event.id, command).await?;
     let problem = match outcome {
         JoinOutcome::Joined(entry) | JoinOutcome::Already(entry) if as_whom == JoinAs::Visitor => {
@@ -207,6 +222,11 @@ async fn join(
         JoinOutcome::Closed => shut(Door { line: Line::Closed, ..door }),
         JoinOutcome::ListFull => shut(Door { line: Line::Full, ..door }),
         JoinOutcome::PlacesFree => shut(Door { line: Line::Open, ..door }),
+        JoinOutcome::TooManyWants => {
+            "People on this list want as many different things as it can tell apart. Want a little less exactly, and \
+             join."
+                .to_owned()
+        }
         JoinOutcome::PartyTooLarge(largest) => format!("{} Nothing was done.", too_large(largest)),
         JoinOutcome::NotOnSale => {
             let sale = if door.sale == Sale::On { Sale::Started } else { door.sale };
@@ -262,13 +282,19 @@ async fn book(
                 person: Some(person),
                 event: Some(sheet.event.id),
                 email: &want.email,
-                purpose: Purpose::Book { slug, form: form.typed(), party: want.party, once },
+                purpose: Purpose::Book {
+                    slug,
+                    form: form.typed(),
+                    party: want.party,
+                    wants: want.wants,
+                    once,
+                },
             };
             let code = customer.ask(&state, question).await?;
             return Ok(Redirect::to(&format!("/code/{code}")).into_response());
         }
     };
-    match book_now(&state, &customer, &sheet, person, want.party, once).await? {
+    match book_now(&state, &customer, &sheet, person, (want.party, want.wants), once).await? {
         Ok(done) => Ok(done),
         Err(problem) => again(&state, &customer, &slug, &form, Err(problem)).await,
     }
@@ -280,12 +306,13 @@ pub(super) async fn book_now(
     customer: &Customer,
     sheet: &EventSheet,
     person: PersonId,
-    party: i32,
+    (party, wants): (i32, Wants),
     once: Uuid,
 ) -> Result<Result<Response, String>, Error> {
     let command = Book {
         person,
         party,
+        wants,
         actor: Actor::Person(person),
         reason: booked_directly(),
         override_reservation: false,

@@ -121,6 +121,12 @@ fn passed_over(entry: &Entry, told: &[(&Look, Fate)], zone: Tz, now: DateTime<Ut
     if let Some(at) = last(|fate| matches!(fate, Fate::PassedOver(SkipReason::DeclinedThese { .. }))) {
         why.push(format!("Places that you had passed on went to people after you; the last time {at}."));
     }
+    if let Some(at) = last(|fate| matches!(fate, Fate::PassedOver(SkipReason::DoesNotMatch { .. }))) {
+        why.push(format!(
+            "Places of other kinds than you want, or fewer of yours than you need, went to people after you; the last \
+             time {at}."
+        ));
+    }
     if let Some((look, Fate::Hindered(hindrance))) =
         told.iter().find(|(look, fate)| matches!(fate, Fate::Hindered(_)) && look.went_past())
     {
@@ -161,6 +167,14 @@ fn row(entry: &Entry, look: &Look, fate: Fate) -> String {
             "{offers}, not to you: you need {} together, and no more than {more_than} {} left",
             places_in_words(entry.party.into()),
             if more_than == 1 { "was" } else { "were" }
+        ),
+        Fate::PassedOver(SkipReason::DoesNotMatch { left: 0 }) => {
+            format!("{offers}, not to you: none of what you want was left")
+        }
+        Fate::PassedOver(SkipReason::DoesNotMatch { left }) => format!(
+            "{offers}, not to you: you need {} together, and of what you want no more than {left} {} left",
+            places_in_words(entry.party.into()),
+            if left == 1 { "was" } else { "were" }
         ),
         Fate::PassedOver(SkipReason::DeclinedThese { .. }) => {
             format!("{offers}, not to you: you had passed on these places")

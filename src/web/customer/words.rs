@@ -273,6 +273,8 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::ChainAnnounced
         | Act::BandChanged
         | Act::Moved
+        | Act::WantsChanged
+        | Act::Described
         | Act::AccessChanged
         | Act::Imported
         | Act::Overridden => return None,

@@ -80,7 +80,7 @@ impl AuditPage {
     /// The page of what was acted upon, where it has one.
     fn subject(&self, row: &Step) -> Option<String> {
         match row.subject.as_str() {
-            "entry" => Some(self.frame.path(format!("/entries/{}", row.subject_id))),
+            "entry" | "wants" => Some(self.frame.path(format!("/entries/{}", row.subject_id))),
             "offer" => Some(self.frame.path(format!("/offers/{}", row.subject_id))),
             "place" => Some(self.frame.path(format!("/places/{}", row.subject_id))),
             _ => None,

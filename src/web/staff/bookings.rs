@@ -15,11 +15,13 @@ use super::super::csrf::VerifiedForm;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::super::page::{Errors, FilterLink, Layout, Page, Tone};
+use super::super::wants::{Field, read_wants, wants_fields};
 use super::Staff;
 use super::act::ActForm;
 use super::frame::{EventFrame, Tab, back_query, isolated, path, places};
 use crate::clock::Entropy;
 use crate::db::pages_places::BookingLine;
+use crate::domain::attribute::Typed;
 use crate::domain::booking::{BookingSource, BookingState};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::event::Event;
@@ -174,6 +176,8 @@ struct BookForm {
     reason: String,
     note: String,
     once: String,
+    #[serde(flatten)]
+    wants: Typed,
 }
 
 #[derive(Template)]
@@ -186,6 +190,7 @@ struct BookPage {
     errors: Errors,
     may_override: bool,
     held_for_list: bool,
+    wants: Vec<Field>,
 }
 
 impl BookPage {
@@ -207,7 +212,8 @@ async fn page(
     let frame = EventFrame::new(event, Tab::Bookings, staff.now);
     let layout = staff.event_layout(&frame.event, "Book by hand").await?;
     let may_override = staff.may(Act::OverrideReservation);
-    let page = BookPage { layout, frame, counts, form, errors, may_override, held_for_list };
+    let wants = wants_fields(&frame.event.attributes, &form.wants);
+    let page = BookPage { layout, frame, counts, form, errors, may_override, held_for_list, wants };
     Ok((status, Page(page)).into_response())
 }
 
@@ -243,13 +249,15 @@ async fn book(
     let given = ActForm { reason: form.reason.clone(), note: form.note.clone(), ..ActForm::default() };
     let reason = given.reason(&mut errors);
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
-    let (Some(name), Some(email), Some(party), Some(once), Some(reason)) = (name, email, party, once, reason)
+    let wants = read_wants(&event.attributes, &form.wants, &mut errors);
+    let (Some(name), Some(email), Some(party), Some(wants), Some(once), Some(reason)) =
+        (name, email, party, wants, once, reason)
     else {
         return page(&state, &staff, event, form, errors, false, unprocessable).await;
     };
     let waitlist = state.waitlist();
     let person = waitlist.known_person(event.id, &name, &email).await?;
-    let book = Book { person, party, actor: staff.actor(), reason, override_reservation, once };
+    let book = Book { person, party, wants, actor: staff.actor(), reason, override_reservation, once };
     match waitlist.book(event.id, &book).await? {
         BookOutcome::Booked { reference, party } => {
             let said = format!(

@@ -40,6 +40,9 @@ struct EntryPage {
     frame: EventFrame,
     entry: Entry,
     person: Person,
+    /// What it wants of a place, in words.
+    wants: String,
+    may_change_wants: bool,
     position: Option<i64>,
     why: Option<String>,
     offers: Vec<Offer>,
@@ -192,7 +195,12 @@ async fn show(
         }
         _ => vec![],
     };
+    let (_, wants) = state.db.wants(frame.event.id, entry.wants).await?;
     Ok(Page(EntryPage {
+        wants,
+        may_change_wants: staff.may(Act::ActOnEntries)
+            && entry.state.is_live()
+            && entry.state != EntryState::Offered,
         layout: staff.event_layout(&frame.event, &person.name).await?.live(10),
         happened: timeline(&frame, steps),
         frame,

@@ -15,6 +15,7 @@ use super::next::{Halt, Line, NextInLine};
 use super::words;
 use crate::db::pages_places::PlaceLine;
 use crate::db::pages_staff::{HinderedCounts, LiveOffer};
+use crate::db::places::Place;
 use crate::domain::allocation::PassOutcome;
 use crate::domain::entry::EntryState;
 use crate::domain::event::EventState;
@@ -117,7 +118,7 @@ impl EventPage {
 
     /// The labels of the places they get.
     fn labels(next: &NextInLine) -> String {
-        let labels: Vec<String> = next.given.iter().filter_map(|place| place.label.clone()).collect();
+        let labels: Vec<String> = next.given.iter().filter_map(Place::told).collect();
         labels.join(", ")
     }
 

@@ -18,7 +18,8 @@ use crate::domain::ids::{EventId, StaffId};
 use crate::domain::role::Act;
 
 pub mod act;
-pub mod audit;
+pub mod attributes;
+mod audit;
 mod audit_verify;
 pub mod bookings;
 mod calls;
@@ -68,6 +69,7 @@ pub fn router() -> Router<WebState> {
         .merge(draws::router())
         .merge(calls::router())
         .merge(places::router())
+        .merge(attributes::router())
         .merge(place::router())
         .merge(releases::router())
         .merge(bookings::router())

@@ -139,8 +139,10 @@ impl Line {
     ) -> Result<Self, Error> {
         let mut open = state.db.open_places(event.id, LOOKED_AT).await?;
         let line = state.db.front_of_line(event.id, policy.fit, policy.last_band()).await?;
-        let asked: Vec<OpenPlace> =
-            open.iter().map(|place| OpenPlace { id: place.id, opened_at: place.opened_at }).collect();
+        let asked: Vec<OpenPlace> = open
+            .iter()
+            .map(|place| OpenPlace { id: place.id, opened_at: place.opened_at, kind: place.kind })
+            .collect();
         let candidates: Vec<Candidate> = line.iter().map(|in_line| in_line.candidate).collect();
         let count = i64::try_from(open.len()).unwrap_or(i64::MAX);
         let next = next_offer(&asked, &candidates, policy.fit, now).and_then(|next| {

@@ -17,6 +17,7 @@ use super::frame::{EventFrame, Tab, are, isolated, places};
 use super::next::what_comes_next;
 use super::words::{bad_deadline, offer_is, somebody_was_first, too_few};
 use crate::db::persons::Person;
+use crate::db::places::Place;
 use crate::domain::entry::EntryState;
 use crate::domain::ids::{EventId, OfferId};
 use crate::domain::offer::{Offer, OfferAct as Step, OfferKind};
@@ -133,7 +134,7 @@ impl About {
         }
         let person = state.db.person(offer.person).await?;
         let held = state.db.places_held_by(event.id, offer.id).await?;
-        let labels = held.into_iter().filter_map(|place| place.label).collect();
+        let labels = held.iter().filter_map(Place::told).collect();
         let policy = state.db.policy(event.id).await?;
         Ok(Self { frame: EventFrame::new(event, Tab::Offers, staff.now), offer, person, labels, policy })
     }

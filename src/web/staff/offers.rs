@@ -193,7 +193,7 @@ struct OfferPage {
 
 impl OfferPage {
     fn places(&self) -> String {
-        let labels: Vec<&str> = self.held.iter().filter_map(|place| place.label.as_deref()).collect();
+        let labels: Vec<String> = self.held.iter().filter_map(Place::told).collect();
         let count = places(self.offer.party);
         if labels.is_empty() { count } else { format!("{count} ({})", labels.join(", ")) }
     }

@@ -13,11 +13,13 @@ use super::super::csrf::VerifiedForm;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
 use super::super::page::{Errors, FilterLink, Layout, Page, Tone};
+use super::super::wants::{Field, read_said, said_fields};
 use super::Staff;
 use super::act::{ActForm, ActPage, ActQuery, done};
 use super::frame::{EventFrame, Tab, back_query, isolated, path, places};
 use crate::clock::Entropy;
 use crate::db::pages_places::PlaceLine;
+use crate::domain::attribute::Typed;
 use crate::domain::event::Event;
 use crate::domain::ids::{EventId, PlaceId};
 use crate::domain::label;
@@ -50,6 +52,8 @@ struct AddForm {
     count: String,
     labels: String,
     once: String,
+    #[serde(flatten)]
+    said: Typed,
 }
 
 #[derive(Template)]
@@ -63,6 +67,7 @@ struct PlacesPage {
     next: Option<String>,
     view: String,
     form: AddForm,
+    said: Vec<Field>,
     errors: Errors,
     may_edit: bool,
     may_release: bool,
@@ -147,6 +152,7 @@ async fn page(
         current: shown == Some(*state),
     }));
     let layout = staff.event_layout(&frame.event, "Places").await?;
+    let said = said_fields(&frame.event.attributes, &form.said);
     let status = if errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let page = PlacesPage {
         layout,
@@ -156,6 +162,7 @@ async fn page(
         rows,
         next,
         view,
+        said,
         form,
         errors,
         may_edit: staff.may(Act::EditPlaces),
@@ -207,10 +214,11 @@ async fn add(
         (Some(labels), _) => labels.into_iter().map(Some).collect(),
         (None, _) => vec![],
     };
-    if let Some(once) = once.filter(|_| errors.is_empty()) {
+    let said = read_said(&event.attributes, &form.said, &mut errors);
+    if let (Some(once), Some(said), true) = (once, said, errors.is_empty()) {
         let outcome = state
             .waitlist()
-            .add_places(event.id, &wanted, &once.to_string(), staff.actor(), Reason::CapacityChanged)
+            .add_places(event.id, &wanted, &said, &once.to_string(), staff.actor(), Reason::CapacityChanged)
             .await?;
         let said = match outcome {
             AddPlacesOutcome::Added(count) => Some((
@@ -225,6 +233,13 @@ async fn add(
             }
             AddPlacesOutcome::BadNumber => {
                 errors.add("count", format!("Add between 1 and {PLACES_MAX} places at a time."));
+                None
+            }
+            AddPlacesOutcome::TooManyKinds => {
+                errors.add(
+                    "",
+                    "This event has as many kinds of places as it can have: say the same as of others.",
+                );
                 None
             }
             AddPlacesOutcome::LabelTaken => {

@@ -359,6 +359,11 @@ impl ReleasePage {
                 "Passed over, as the rule says: whoever ahead of the last of them wanted more than {}.",
                 places(more_than)
             ),
+            SkipReason::DoesNotMatch { .. } => {
+                "Passed over, as the rule says: whoever ahead of the last of them wants \
+                                                other kinds of places, or more of them than were left."
+                    .to_owned()
+            }
             SkipReason::DeclinedThese { .. } => {
                 "Passed over: whoever ahead of the last of them had said no to these places before."
                     .to_owned()

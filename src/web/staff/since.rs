@@ -136,6 +136,14 @@ fn meant(entry: &Entry, look: &Look, fate: Fate) -> String {
             places(entry.party),
             if more_than == 1 { "was" } else { "were" }
         ),
+        Fate::PassedOver(SkipReason::DoesNotMatch { left: 0 }) => {
+            "passed over: no place of a kind that it wants was left".to_owned()
+        }
+        Fate::PassedOver(SkipReason::DoesNotMatch { left }) => format!(
+            "passed over: it needs {}, and of the kinds that it wants {left} {} left",
+            places(entry.party),
+            if left == 1 { "was" } else { "were" }
+        ),
         Fate::PassedOver(SkipReason::DeclinedThese { .. }) => {
             "passed over: it had declined the places that were open".to_owned()
         }

@@ -74,6 +74,8 @@ pub fn title(act: Act) -> &'static str {
         Act::ChainAnnounced => "Secrets for draws announced",
         Act::Moved => "Moved in the line",
         Act::BandChanged => "Put into another group",
+        Act::WantsChanged => "Wants something else now",
+        Act::Described => "Described anew",
         Act::AccessChanged => "Access changed",
         Act::Imported => "Imported",
         Act::Overridden => "Reservation overridden",

@@ -3,6 +3,7 @@
 mod people;
 mod places;
 
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::PersonId;
 use fairlist::domain::place::PlaceCounts;
@@ -12,6 +13,7 @@ use crate::harness::world::World;
 
 async fn book_directly(world: &World, person: PersonId, party: i32) -> BookOutcome {
     let book = Book {
+        wants: Wants::default(),
         person,
         party,
         actor: Actor::Person(person),

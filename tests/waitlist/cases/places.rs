@@ -2,6 +2,7 @@
 
 use chrono::Duration;
 use fairlist::domain::allocation::PassOutcome;
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::event::ListState;
@@ -202,8 +203,13 @@ async fn a_list_that_does_not_run_says_why() {
 async fn with_a_free_place_and_nobody_waiting_one_books_and_does_not_join() {
     let world = World::with(two_hours(), 12).await;
     world.booked("Zoe", 11).await;
-    let join =
-        Join { name: name("Ann"), email: email("ann@example.org"), party: 1, as_whom: JoinAs::Visitor };
+    let join = Join {
+        wants: Wants::default(),
+        name: name("Ann"),
+        email: email("ann@example.org"),
+        party: 1,
+        as_whom: JoinAs::Visitor,
+    };
     let outcome = world.waitlist.join(world.event, &[join]).await.expect("an answer").remove(0);
     assert_eq!(outcome, JoinOutcome::PlacesFree);
     let ann = world.person("Ann").await;
@@ -244,8 +250,13 @@ async fn capacity_is_booked_and_held_and_open_at_every_step() {
 #[tokio::test]
 async fn leaving_works_while_unconfirmed_waiting_and_offered() {
     let world = World::with(two_hours(), 0).await;
-    let join =
-        Join { name: name("Ann"), email: email("ann@example.org"), party: 1, as_whom: JoinAs::Visitor };
+    let join = Join {
+        wants: Wants::default(),
+        name: name("Ann"),
+        email: email("ann@example.org"),
+        party: 1,
+        as_whom: JoinAs::Visitor,
+    };
     let JoinOutcome::Joined(unconfirmed) =
         world.waitlist.join(world.event, std::slice::from_ref(&join)).await.expect("joined").remove(0)
     else {

@@ -1,6 +1,7 @@
 //! An address that does not work, and what it means in the queue.
 
 use chrono::Duration as Span;
+use fairlist::domain::attribute::Wants;
 use fairlist::waitlist::join::{Join, JoinAs, JoinOutcome};
 
 use super::Office;
@@ -78,6 +79,7 @@ async fn an_event_that_cannot_be_read_holds_up_no_mail_of_others() {
     let world = &office.world;
     let broken = add_event(&world.waitlist, world.organization, world.staff, "autumn", two_hours()).await;
     let zoe = Join {
+        wants: Wants::default(),
         name: name("Zoe"),
         email: email("zoe@example.org"),
         party: 1,

@@ -2,6 +2,7 @@
 
 use chrono::Duration;
 use fairlist::db::mailbox::MessageFilter;
+use fairlist::domain::attribute::Wants;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::delivery::MessageState;
 use fairlist::domain::message::{Facts, Occasion};
@@ -119,6 +120,7 @@ async fn a_mail_names_the_queue_of_its_entry_for_somebody_in_three_queues() {
             .await
             .expect("renamed");
         let join = Join {
+            wants: Wants::default(),
             name: name("Ann"),
             email: email("ann@example.org"),
             party,

@@ -2,6 +2,7 @@
 //! scrolls sideways. Pictures are kept in `target/screenshots`, for somebody to look at.
 
 use chrono::Duration;
+use fairlist::domain::attribute::Said;
 use fairlist::domain::event::ListState;
 use fairlist::domain::ids::{EventId, PersonId};
 use fairlist::domain::policy::{Fit, Policy};
@@ -153,7 +154,14 @@ async fn the_public_pages() {
             let labels = vec![None; places];
             world
                 .waitlist
-                .add_places(event, &labels, slug, world.actor(), fairlist::domain::reason::Reason::SetUp)
+                .add_places(
+                    event,
+                    &labels,
+                    &Said::default(),
+                    slug,
+                    world.actor(),
+                    fairlist::domain::reason::Reason::SetUp,
+                )
                 .await
                 .expect("added");
         }
@@ -241,7 +249,14 @@ async fn the_pages_of_offers_and_bookings() {
     let labels: Vec<Option<String>> = (1..=12).map(|n| Some(format!("Row B, seat {n}"))).collect();
     world
         .waitlist
-        .add_places(world.event, &labels, "seats", world.actor(), fairlist::domain::reason::Reason::SetUp)
+        .add_places(
+            world.event,
+            &labels,
+            &Said::default(),
+            "seats",
+            world.actor(),
+            fairlist::domain::reason::Reason::SetUp,
+        )
         .await
         .expect("added");
     world.settle().await;

@@ -12,6 +12,7 @@ use crate::domain::draw::{Wheel, pool_digest};
 use crate::domain::entry::{Entry, OrderKey};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::EntryId;
+use crate::domain::kinds::Kinds;
 use crate::domain::offer::OfferKind;
 use crate::domain::place::PlaceState;
 use crate::domain::policy::{Draws, Fit, Mode, Ordering, Policy, band_of_draw};
@@ -27,8 +28,9 @@ impl Stage<'_> {
             return false;
         }
         let Some(window) = self.policy.window else { return false };
+        let chunk = if self.by_kind { usize::MAX } else { CHUNK };
         let places: Vec<OpenPlace> =
-            self.open.iter().take(CHUNK).map(|(_, index)| self.places[*index].as_open).collect();
+            self.open.iter().take(chunk).map(|(_, index)| self.places[*index].as_open).collect();
         self.effort += if places.is_empty() { 0 } else { self.line.all.len() };
         let deadline = Policy::deadline(window, self.now, self.past.starts_at);
         if self.policy.calls(self.now) {
@@ -65,17 +67,32 @@ impl Stage<'_> {
         let Some(youngest) = places.iter().map(|place| place.opened_at).max() else {
             return allocate(places, &[], self.policy.fit, room);
         };
+        if self.by_kind {
+            return allocate(places, &self.who_wants(places, youngest), self.policy.fit, room);
+        }
         let (mut depth, mut read) = (1, 0);
         loop {
             let candidates =
                 self.front(places.len().saturating_mul(depth), room.max(1).saturating_mul(depth), youngest);
             let allocation = allocate(places, &candidates, self.policy.fit, room);
-            let longer = allocation.is_cut_short(places.len(), &candidates, self.policy.fit, room, depth);
+            let longer = allocation.is_cut_short(places, &candidates, self.policy.fit, room, depth, false);
             if !longer || candidates.len() == read {
                 return allocation;
             }
             (read, depth) = (candidates.len(), depth.saturating_mul(8));
         }
+    }
+
+    /// Everybody eligible who wants one of these places.
+    fn who_wants(&self, places: &[OpenPlace], youngest: DateTime<Utc>) -> Vec<Candidate> {
+        let open: Kinds = places.iter().map(|place| place.kind).collect();
+        let may = |entry: &&Entry| {
+            entry.key.band <= self.policy.last_band()
+                && entry.kinds.meets(&open)
+                && entry.declined_at.is_none_or(|at| at < youngest)
+        };
+        let entries = self.line.all.iter().map(|(_, index)| &self.entries[*index]);
+        entries.filter(may).map(Candidate::from).collect()
     }
 
     fn front(&self, open: usize, room: usize, youngest: DateTime<Utc>) -> Vec<Candidate> {
@@ -107,9 +124,14 @@ impl Stage<'_> {
 
     /// Calls whoever could take an open place, and tells those again whose places were gone.
     fn call(&mut self, places: &[OpenPlace], deadline: DateTime<Utc>) -> bool {
-        let opened = || places.iter().map(|place| place.opened_at);
-        let (Some(youngest), Some(oldest)) = (opened().max(), opened().min()) else { return false };
-        let open = i32::try_from(places.len()).unwrap_or(i32::MAX);
+        let Some(youngest) = places.iter().map(|place| place.opened_at).max() else { return false };
+        let wanted = |entry: &Entry| -> Vec<DateTime<Utc>> {
+            let wanted = places.iter().filter(|place| entry.kinds.has(place.kind));
+            wanted.map(|place| place.opened_at).collect()
+        };
+        let enough = |entry: &Entry, wanted: &[DateTime<Utc>]| {
+            usize::try_from(entry.party).is_ok_and(|party| party <= wanted.len())
+        };
         let callable: Vec<usize> = self
             .line
             .all
@@ -117,10 +139,22 @@ impl Stage<'_> {
             .map(|(_, index)| *index)
             .filter(|index| {
                 let entry = &self.entries[*index];
-                entry.party <= open && entry.declined_at.is_none_or(|at| at < youngest)
+                let wanted = wanted(entry);
+                let last = wanted.iter().max();
+                enough(entry, &wanted)
+                    && entry.declined_at.is_none_or(|at| last.is_some_and(|last| at < *last))
             })
             .collect();
-        let again: Vec<(DateTime<Utc>, usize)> = self.calls.range(..(oldest, 0)).copied().collect();
+        let again: Vec<(DateTime<Utc>, usize)> = self
+            .calls
+            .range(..(youngest, 0))
+            .filter(|(told_for, index)| {
+                let entry = &self.entries[self.offers[*index].entry];
+                let wanted = wanted(entry);
+                enough(entry, &wanted) && wanted.iter().all(|opened| told_for < opened)
+            })
+            .copied()
+            .collect();
         for entry in &callable {
             self.make(*entry, OfferKind::Call, vec![], deadline, youngest);
         }

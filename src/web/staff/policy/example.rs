@@ -42,13 +42,13 @@ impl Example {
             .open_places(event.id, 200)
             .await?
             .iter()
-            .map(|place| OpenPlace { id: place.id, opened_at: place.opened_at })
+            .map(|place| OpenPlace { id: place.id, opened_at: place.opened_at, kind: place.kind })
             .collect();
         let opening = if open.is_empty() {
             // Nobody has declined a place that opens after now.
             let opened_at = now + Duration::seconds(1);
             open = (0..SUPPOSED)
-                .map(|n| OpenPlace { id: PlaceId(Uuid::from_u128(n as u128)), opened_at })
+                .map(|n| OpenPlace { id: PlaceId(Uuid::from_u128(n as u128)), opened_at, kind: 0 })
                 .collect();
             format!("If {} came back now:", so_many(i32::try_from(SUPPOSED).unwrap_or(0)))
         } else {
