@@ -144,6 +144,24 @@ pub struct EntryMove {
 }
 
 impl EntryMove {
+    /// What the audit says of the change itself.
+    fn record(&self, now: DateTime<Utc>) -> Record {
+        let id = self.before.id;
+        let is_wants = self.act == Act::WantsChanged;
+        let subject = if is_wants { Subject::Wants(id) } else { Subject::Entry(id) };
+        let mut record = Record::new(now, self.actor, self.act, subject, self.reason)
+            .states(Some(self.before.state.as_str()), Some(self.after.state.as_str()));
+        if is_wants {
+            record.entry = Some(id);
+            record.from = Some(self.before.wants.to_string().into());
+            record.to = Some(self.after.wants.to_string().into());
+        }
+        record.order_key = Some(self.after.key);
+        record.policy_version = self.policy_version;
+        record.note.clone_from(&self.note);
+        record
+    }
+
     /// What hinders the entry from now on although the act itself does not say so: without a record of its own,
     /// nobody could tell from the audit why the entry is passed over.
     fn side_effects(&self) -> impl Iterator<Item = (Act, Reason)> {
@@ -316,20 +334,7 @@ impl LockedEvent {
         .rows_affected();
         super::must_change(changed, moves.len(), "entry")?;
         for change in moves {
-            let id = change.before.id;
-            let is_wants = change.act == Act::WantsChanged;
-            let subject = if is_wants { Subject::Wants(id) } else { Subject::Entry(id) };
-            let mut record = Record::new(now, change.actor, change.act, subject, change.reason)
-                .states(Some(change.before.state.as_str()), Some(change.after.state.as_str()));
-            if is_wants {
-                record.entry = Some(id);
-                record.from = Some(change.before.wants.to_string().into());
-                record.to = Some(change.after.wants.to_string().into());
-            }
-            record.order_key = Some(change.after.key);
-            record.policy_version = change.policy_version;
-            record.note.clone_from(&change.note);
-            self.record(record);
+            self.record(change.record(now));
             for (act, reason) in change.side_effects() {
                 let state = Some(change.after.state.as_str());
                 let mut record =

@@ -324,7 +324,7 @@ impl Attribute {
         let name = slug::from_name(label);
         let name = if name.is_empty() { "attribute".to_owned() } else { name };
         let is_taken = |key: &str| taken.iter().any(|other| other.key == key);
-        let key = (1..)
+        let key = (1..=taken.len() + 1)
             .map(|n| if n == 1 { name.clone() } else { format!("{name}-{n}") })
             .find(|key| !is_taken(key))
             .unwrap_or(name);

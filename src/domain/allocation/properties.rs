@@ -233,19 +233,17 @@ fn head_of(
     room: usize,
     depth: usize,
 ) -> Vec<Candidate> {
-    match (fit, by_kind) {
-        (Fit::Strict, false) => line.iter().take(places.len().min(room) * depth + 1).copied().collect(),
-        _ => {
-            let mut of_group: HashMap<(Kinds, usize), usize> = HashMap::new();
-            let fits = |candidate: &&Candidate| {
-                let size = wants(candidate);
-                let open = places.iter().filter(|place| candidate.kinds.has(place.kind)).count();
-                let count = of_group.entry((candidate.kinds, size)).or_default();
-                *count += 1;
-                let is_read = open > 0 && (fit == Fit::Strict || size <= open);
-                is_read && *count <= (room * depth).min(open * depth / size + 1)
-            };
-            line.iter().filter(fits).copied().collect()
-        }
+    if fit == Fit::Strict && !by_kind {
+        return line.iter().take(places.len().min(room) * depth + 1).copied().collect();
     }
+    let mut of_group: HashMap<(Kinds, usize), usize> = HashMap::new();
+    let fits = |candidate: &&Candidate| {
+        let size = wants(candidate);
+        let open = places.iter().filter(|place| candidate.kinds.has(place.kind)).count();
+        let count = of_group.entry((candidate.kinds, size)).or_default();
+        *count += 1;
+        let is_read = open > 0 && (fit == Fit::Strict || size <= open);
+        is_read && *count <= (room * depth).min(open * depth / size + 1)
+    };
+    line.iter().filter(fits).copied().collect()
 }

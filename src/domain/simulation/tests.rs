@@ -425,7 +425,7 @@ fn what_would_take_too_long_is_not_replayed() {
         1,
     );
     past.places = (1_i32..=100)
-        .map(|n| (n, OpenPlace { id: place(n.unsigned_abs().into()), opened_at: at(0) }))
+        .map(|n| (n, OpenPlace { id: place(n.unsigned_abs().into()), opened_at: at(0), kind: 0 }))
         .collect();
     for n in 1..=100 {
         past = past.then(100 * i64::try_from(n).expect("a minute"), What::Opened(place(n)));
