@@ -202,8 +202,10 @@ pub(super) async fn accept(
         event.want_pass();
     }
     take(event, &known, &accepted, &references, taken).await?;
-    // Where only so many offers may be pending, an answer makes room for the next.
-    if !accepted.is_empty() && event.policy().await?.batch_size > 0 {
+    // Where only so many offers may be pending, an answer makes room for the next; and whoever was called for what a
+    // call took is told of what else is open.
+    let a_call = accepted.iter().any(|(_, offer)| offer.kind == OfferKind::Call);
+    if a_call || !accepted.is_empty() && event.policy().await?.batch_size > 0 {
         event.want_pass();
     }
     event.nothing_to_write();

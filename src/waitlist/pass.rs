@@ -97,12 +97,16 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
         let pending = event.pending_holds().await?;
         usize::try_from(i64::from(policy.batch_size) - pending).unwrap_or(0).min(CHUNK)
     };
+    let open_before = places.len();
     let (entries, allocation) = choose(event, &policy, &places, room).await?;
     let number = event.add_pass(allocation.outcome, allocation.chosen.len(), ended, places.len()).await?;
     let offered = allocation.chosen.len();
     offer(event, secret, &policy, number, places, entries, &allocation).await?;
     event.add_skips(number, &allocation.skips, &allocation.left).await?;
-    if offered == CHUNK || ended >= CHUNK {
+    let given: usize = allocation.chosen.iter().map(|chosen| chosen.places.len()).sum();
+    // The order drawn may be used up while places are open: the next look draws again.
+    let draw_again = policy.ordering == Ordering::Lottery && offered > 0 && given < open_before;
+    if offered == CHUNK || ended >= CHUNK || draw_again {
         event.want_pass();
     }
     Ok(PassReport { outcome: allocation.outcome, offered, ended })

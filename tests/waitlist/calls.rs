@@ -251,3 +251,18 @@ async fn more_than_one_chunk_is_called_in_order_and_nobody_twice() {
     .expect("calls");
     assert_eq!((calls, people), (1_050, 1_050));
 }
+
+#[tokio::test]
+async fn who_was_called_for_what_another_took_is_told_at_once_of_what_else_is_open() {
+    let world = World::with(to_everybody(), 1).await;
+    let line = world.all_waiting(&["Ada", "Ben"]).await;
+    world.settle().await;
+    world.later(Duration::minutes(5));
+    world.add_places(1).await;
+    world.settle().await;
+    assert_eq!(world.told(line[1].person, "call").await, 1, "the place of which the call told is open still");
+    let call = world.live_offer(line[0].id).await;
+    assert!(matches!(world.accept(call.id, call.person).await, AcceptOutcome::Accepted { .. }));
+    world.settle().await;
+    assert_eq!(world.told(line[1].person, "call").await, 2, "that one is gone, and another is open");
+}

@@ -394,3 +394,15 @@ async fn another_version_of_a_lottery_goes_on_down_the_order_drawn() {
     let ranking = world.database.db().public_draw(world.event, 1).await.expect("the draw").ranking;
     assert_eq!([first, rest].concat(), ranking[..3]);
 }
+
+#[tokio::test]
+async fn where_the_order_drawn_is_used_up_and_places_are_left_the_rest_is_drawn_at_once() {
+    let world = World::with(lottery(), 0).await;
+    world.all_waiting(&["Ada", "Ben"]).await;
+    world.waitlist.hold_draw(world.event, world.actor(), &reason()).await.expect("a draw");
+    let late = world.waiting("Cy", 1).await;
+    world.add_places(3).await;
+    world.settle().await;
+    // Who was not in the first draw is in the second.
+    assert_eq!(world.state(late.id).await, EntryState::Offered);
+}
