@@ -332,6 +332,15 @@ impl Db {
         reserved_kinds(&mut connection, event, strict).await
     }
 
+    /// The kinds of places that meet these wants, without the lock.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn kinds_met(&self, event: EventId, wants: &Wants) -> Result<Kinds, DbError> {
+        let mut connection = self.pool().acquire().await?;
+        kinds_met(&mut connection, event, wants).await
+    }
+
     /// The open places, by kind, without the lock.
     ///
     /// # Errors

@@ -280,6 +280,7 @@ async fn a_beacon_is_entered_by_staff_and_verified() {
 }
 
 /// A group needs a reason that is public; who is put into it, and why, is on record and told to them if so chosen.
+/// pretix/pretix#1236: whoever is put ahead of others is so for a reason on record.
 #[tokio::test]
 async fn somebody_is_put_into_a_group_with_a_reason() {
     let desk = Desk::with(two_hours(), 0).await;

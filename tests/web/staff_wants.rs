@@ -141,3 +141,33 @@ async fn what_somebody_wants_is_changed_by_staff_with_a_reason_and_nothing_in_us
     assert_eq!(vera.get(&desk.path("/attributes")).await.status, StatusCode::FORBIDDEN);
     assert_eq!(vera.get(&wants).await.status, StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn a_visitor_waits_for_what_they_want_although_other_places_are_free() {
+    let desk = Desk::with(two_hours(), 0).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    name_attributes(&desk, &mut mary).await;
+    let page = mary.get(&desk.path("/places")).await;
+    let once = page.attribute("input[name=once]", "value").expect("a name for the act");
+    let stalls = [("count", "1"), ("once", &once), ("said.area", "Stalls")];
+    mary.post(&desk.path("/places"), &stalls).await;
+    desk.world.settle().await;
+    let mut ada = Visitor::new(&desk.router);
+    let page = ada.get("/e/spring").await;
+    says(&page, "Is what you want not free?");
+    let who = [("name", "Ada"), ("email", "ada@example.org"), ("party", "1")];
+    // What is free is not joined for, and what is not free is not booked.
+    let answer = ada.post("/e/spring/join", &[&who[..], &[("want.area.Stalls", "on")]].concat()).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    says(&answer, "there are free places now");
+    let answer = ada.post("/e/spring/book", &[&who[..], &[("want.area.Balcony", "on")]].concat()).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    let answer = ada.post("/e/spring/join", &[&who[..], &[("want.area.Balcony", "on")]].concat()).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
+    assert!(answer.location().is_some_and(|page| page.starts_with("/code/")));
+    // Whoever is on the list is answered alike.
+    let mut again = Visitor::new(&desk.router);
+    again.get("/e/spring").await;
+    let answer = again.post("/e/spring/join", &[&who[..], &[("want.area.Stalls", "on")]].concat()).await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+}

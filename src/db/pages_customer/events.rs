@@ -3,13 +3,14 @@
 use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
-use super::super::attributes;
+use super::super::attributes::{self, OpenKind};
 use super::super::events::word;
 use super::super::{Db, DbError};
 use super::{EventName, event_name};
-use crate::domain::attribute::Attribute;
+use crate::domain::attribute::{Attribute, Wants};
 use crate::domain::event::ListState;
 use crate::domain::ids::EventId;
+use crate::domain::kinds::Kinds;
 use crate::domain::place::PlaceCounts;
 use crate::domain::policy::{After, Fit, Ordering, PARTY_MAX, PositionShown};
 use crate::domain::standing::{Door, DoorFacts};
@@ -225,6 +226,34 @@ impl Db {
     pub async fn event_sheet_of(&self, event: EventId, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
         let row = select_sheets!("WHERE v.id = $2", now, event.0).fetch_one(self.pool()).await?;
         self.with_claims(row.try_into()?).await
+    }
+
+    /// What a newcomer finds who wants this of a place: of all that is open, only what would do.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn door_for(
+        &self,
+        sheet: &EventSheet,
+        wants: &Wants,
+        now: DateTime<Utc>,
+    ) -> Result<Door, DbError> {
+        let mut facts = sheet.facts;
+        if !wants.0.is_empty() && facts.places.open > 0 {
+            let event = sheet.event.id;
+            let (open, met) = (self.open_kinds(event).await?, self.kinds_met(event, wants).await?);
+            let reserved = if facts.claimed > 0 && sheet.has_wants {
+                self.reserved_kinds(event, sheet.fit == Fit::Strict).await?
+            } else if facts.claimed > 0 {
+                Kinds::ALL
+            } else {
+                Kinds::NONE
+            };
+            let open: Vec<OpenKind> = open.into_iter().filter(|kind| met.has(kind.kind)).collect();
+            facts.places.open = attributes::count(&open, &Kinds::ALL);
+            facts.claimed = attributes::count(&open, &reserved);
+        }
+        Ok(Door::of(&facts, now))
     }
 
     /// Where people want kinds of places, the list may have a claim on some of the open ones only.

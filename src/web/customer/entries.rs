@@ -148,8 +148,8 @@ async fn page(
     if entry.state.is_live() {
         layout = layout.live(30);
     }
-    let door = sheet.door(now);
     let (wants, words) = state.db.wants(entry.event, entry.wants).await?;
+    let door = state.db.door_for(&sheet, &wants, now).await?;
     let typed = typed.unwrap_or_else(|| wants.typed());
     let status = if errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let page = EntryPage {

@@ -186,7 +186,7 @@ async fn join(
     if !form.website.is_empty() {
         return swallow(&state, &customer, &slug, &form).await;
     }
-    let door = sheet.door(customer.now);
+    let door = state.db.door_for(&sheet, &want.wants, customer.now).await?;
     let as_whom = match want.who {
         Who::SignedIn(person) => JoinAs::SignedIn(person),
         // Refused before anybody is looked up: who is on the list already would otherwise be answered differently.
@@ -272,7 +272,8 @@ async fn book(
     let person = match want.who {
         Who::SignedIn(person) => person,
         Who::Visitor => {
-            if sheet.door(customer.now).bookable() < i64::from(want.party) {
+            let door = state.db.door_for(&sheet, &want.wants, customer.now).await?;
+            if door.bookable() < i64::from(want.party) {
                 let problem = not_booked(&BookOutcome::TooFew(0), &sheet, &customer);
                 return again(&state, &customer, &slug, &form, Err(problem)).await;
             }
