@@ -9,7 +9,9 @@ use super::events::word;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::ids::EventId;
-use crate::domain::policy::{After, Band, Beacon, Draws, Fit, Mode, Ordering, Policy, PositionShown};
+use crate::domain::policy::{
+    After, Band, Beacon, Draws, Fit, Mode, Ordering, Policy, PositionShown, Telling,
+};
 use crate::domain::reason::StaffReason;
 
 struct PolicyRow {
@@ -28,8 +30,10 @@ struct PolicyRow {
     after_expiry: String,
     after_decline: String,
     silence_limit: i32,
+    telling: String,
     list_cap: Option<i32>,
     party_limit: Option<i32>,
+    person_limit: Option<i32>,
     position_shown: String,
 }
 
@@ -57,8 +61,10 @@ impl TryFrom<PolicyRow> for Policy {
             after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
             after_decline: word(After::parse, "after decline", &row.after_decline)?,
             silence_limit: row.silence_limit,
+            telling: word(Telling::parse, "telling", &row.telling)?,
             list_cap: row.list_cap,
             party_limit: row.party_limit,
+            person_limit: row.person_limit,
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
         })
     }
@@ -70,7 +76,7 @@ macro_rules! select_policies {
             PolicyRow,
             "SELECT version, ordering, bands AS \"bands: Json<Vec<Band>>\", bands_shown, draws, draw_at, beacon, mode, \
              window_seconds, cutoff, batch_size, fit, after_expiry, after_decline, \
-             silence_limit, list_cap, party_limit, position_shown FROM policies " + $tail,
+             silence_limit, telling, list_cap, party_limit, person_limit, position_shown FROM policies " + $tail,
             $($argument),*
         )
     };
@@ -87,8 +93,8 @@ pub(super) async fn insert(
     sqlx::query!(
         "INSERT INTO policies (event_id, version, ordering, mode, window_seconds, batch_size, fit, after_expiry,
                                after_decline, silence_limit, list_cap, party_limit, position_shown, made_by, made_at,
-                               bands, bands_shown, draws, draw_at, beacon, cutoff)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
+                               bands, bands_shown, draws, draw_at, beacon, cutoff, telling, person_limit)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)",
         event.0,
         policy.version,
         policy.ordering.as_str(),
@@ -109,7 +115,9 @@ pub(super) async fn insert(
         policy.draws.as_str(),
         policy.draws.at(),
         policy.beacon.map(Beacon::as_str),
-        policy.cutoff
+        policy.cutoff,
+        policy.telling.as_str(),
+        policy.person_limit
     )
     .execute(connection)
     .await?;

@@ -113,6 +113,17 @@ words! {
 }
 
 words! {
+    /// What a deadline does when telling of the offer fails: mail that does not work, or reaches somebody late.
+    Telling {
+        /// The clock runs on.
+        Run = "run",
+        /// A late letter moves the deadline by as much; while nobody can be told, deadlines wait and nothing new is
+        /// held.
+        Extend = "extend",
+    }
+}
+
+words! {
     /// What a waiting customer is told of their place in the line.
     PositionShown {
         /// The exact position.
@@ -155,10 +166,15 @@ pub struct Policy {
     pub after_decline: After,
     /// After so many offers in a row without an answer the entry is paused.
     pub silence_limit: i32,
+    /// When telling of an offer fails.
+    pub telling: Telling,
     /// At most so many live entries.
     pub list_cap: Option<i32>,
     /// At most so many places for one entry.
     pub party_limit: Option<i32>,
+    /// At most so many places for one person, booked ones included: asked when they join, ask for more, book, or have
+    /// an offer made again.
+    pub person_limit: Option<i32>,
     /// What a waiting customer is told of their place in the line.
     pub position_shown: PositionShown,
 }
@@ -184,6 +200,9 @@ pub enum PolicyError {
     /// Outside 1 – 100.
     #[error("The largest party must be between 1 and 100.")]
     PartyLimit,
+    /// Outside 1 – 100.
+    #[error("The places for one person must be between 1 and 100.")]
+    PersonLimit,
     /// A final call ends at the start, so there has to be one.
     #[error("A final call ends when the event starts: give the event a start first.")]
     CutoffWithoutStart,
@@ -248,8 +267,10 @@ impl Policy {
             after_expiry: After::Back,
             after_decline: After::Leave,
             silence_limit: 2,
+            telling: Telling::Extend,
             list_cap: None,
             party_limit: None,
+            person_limit: None,
             position_shown: PositionShown::Exact,
         }
     }
@@ -273,6 +294,9 @@ impl Policy {
         }
         if self.party_limit.is_some_and(|limit| !(1..=PARTY_MAX).contains(&limit)) {
             return Err(PolicyError::PartyLimit);
+        }
+        if self.person_limit.is_some_and(|limit| !(1..=PARTY_MAX).contains(&limit)) {
+            return Err(PolicyError::PersonLimit);
         }
         self.check_order(starts_at)?;
         match (self.cutoff, starts_at) {
@@ -377,7 +401,7 @@ impl Policy {
     /// The largest party this rule lets join.
     #[must_use]
     pub fn largest_party(&self) -> i32 {
-        self.party_limit.unwrap_or(PARTY_MAX)
+        largest_party(self.party_limit, self.person_limit)
     }
 
     /// The deadline of an offer made at `now` with this window: never after the start.
@@ -386,6 +410,12 @@ impl Policy {
         let deadline = now + window;
         starts_at.map_or(deadline, |start| deadline.min(start))
     }
+}
+
+/// The largest party of a rule with these limits.
+#[must_use]
+pub fn largest_party(party_limit: Option<i32>, person_limit: Option<i32>) -> i32 {
+    [party_limit, person_limit].into_iter().flatten().min().unwrap_or(PARTY_MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use chrono::Duration;
 
-use super::policy::{After, Band, Draws, Fit, Mode, Ordering, Policy};
+use super::policy::{After, Band, Draws, Fit, Mode, Ordering, Policy, Telling};
 
 /// "20 minutes", "2 hours", "1 day": a length as a rule names it.
 #[must_use]
@@ -87,6 +87,9 @@ impl Policy {
                 "What becomes of who does not answer: after one unanswered offer an entry is paused anyway.",
             );
         }
+        if self.party_limit.zip(self.person_limit).is_some_and(|(party, person)| party > person) {
+            unused.push("The most places for one entry: one person may not have as many.");
+        }
         unused
     }
 
@@ -146,12 +149,26 @@ impl Policy {
                 1 => "After one offer without an answer an entry is paused.".to_owned(),
                 limit => format!("After {limit} offers in a row without an answer an entry is paused."),
             },
+            match self.telling {
+                Telling::Run => "A deadline stays as it is, even when the letter of the offer arrives late.",
+                Telling::Extend => {
+                    "When the letter of an offer goes out late, the deadline moves by as much; while nobody can be told, \
+                     deadlines wait and nothing new is offered."
+                }
+            }
+            .to_owned(),
         ]);
         if self.mode == Mode::Hold && self.cutoff.is_some() {
             sentences.push(
                 "From the final call on, everybody who could take an open place is called, and the first to accept has it."
                     .to_owned(),
             );
+        }
+        if let Some(limit) = self.person_limit {
+            sentences.push(match limit {
+                1 => "One person may have 1 place.".to_owned(),
+                limit => format!("One person may have {limit} places."),
+            });
         }
         if self.batch_size > 0 {
             sentences.push(format!("At most {} offers are pending at once.", self.batch_size));

@@ -26,13 +26,22 @@ pub(super) async fn fields(
         "silence_limit",
         "list_cap",
         "party_limit",
+        "person_limit",
     ]
     .iter()
     .map(|name| ((*name).to_owned(), value(&format!("input[name={name}]"))))
     .collect();
-    for name in
-        ["ordering", "mode", "draws", "beacon", "fit", "after_expiry", "after_decline", "position_shown"]
-    {
+    for name in [
+        "ordering",
+        "mode",
+        "draws",
+        "beacon",
+        "fit",
+        "after_expiry",
+        "after_decline",
+        "telling",
+        "position_shown",
+    ] {
         fields.push((name.to_owned(), value(&format!("input[name={name}][checked]"))));
     }
     fields.push(("bands".to_owned(), page.text("textarea[name=bands]")));
@@ -78,6 +87,10 @@ async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_t
         ("party_limit", "few", "The largest party must be a whole number."),
         ("party_limit", "0", "The largest party must be between 1 and 100."),
         ("party_limit", "101", "The largest party must be between 1 and 100."),
+        ("person_limit", "all", "The number of places for one person must be a whole number."),
+        ("person_limit", "0", "The places for one person must be between 1 and 100."),
+        ("person_limit", "101", "The places for one person must be between 1 and 100."),
+        ("telling", "wait", choose),
         ("fit", "loose", choose),
         ("after_expiry", "", choose),
         ("after_decline", "never", choose),
@@ -94,7 +107,9 @@ async fn every_setting_out_of_its_bounds_is_refused_at_its_field_with_what_was_t
             said,
             "{name}={value}: in the summary"
         );
-        if ["window", "batch_size", "silence_limit", "list_cap", "party_limit"].contains(&name) {
+        if ["window", "batch_size", "silence_limit", "list_cap", "party_limit", "person_limit"]
+            .contains(&name)
+        {
             let kept = answer.attribute(&format!("input[name={name}]"), "value");
             assert_eq!(kept.as_deref(), Some(value));
         } else {

@@ -12,7 +12,7 @@ use crate::domain::event::ListState;
 use crate::domain::ids::EventId;
 use crate::domain::kinds::Kinds;
 use crate::domain::place::PlaceCounts;
-use crate::domain::policy::{After, Fit, Ordering, PARTY_MAX, PositionShown};
+use crate::domain::policy::{After, Fit, Ordering, PositionShown, largest_party};
 use crate::domain::standing::{Door, DoorFacts};
 
 /// Everything that a page about an event says to whoever comes by.
@@ -73,6 +73,7 @@ struct SheetRow {
     ordering: String,
     list_cap: Option<i32>,
     party_limit: Option<i32>,
+    person_limit: Option<i32>,
     position_shown: String,
     after_expiry: String,
     after_decline: String,
@@ -120,7 +121,7 @@ impl TryFrom<SheetRow> for EventSheet {
             window: row.window_seconds.map(|seconds| Duration::seconds(seconds.into())),
             fit: word(Fit::parse, "fit", &row.fit)?,
             ordering: word(Ordering::parse, "ordering", &row.ordering)?,
-            largest_party: row.party_limit.unwrap_or(PARTY_MAX),
+            largest_party: largest_party(row.party_limit, row.person_limit),
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
             after_decline: word(After::parse, "after decline", &row.after_decline)?,
@@ -138,7 +139,7 @@ macro_rules! select_sheets {
             SheetRow,
             r#"SELECT v.id AS event_id, v.slug, v.name AS event_name, v.venue, v.zone, v.starts_at, v.state AS event_state,
                    g.id AS organization_id, g.name AS organization_name, g.contact, v.description, v.list_state,
-                   v.list_opens_at, r.window_seconds, r.fit, r.ordering, r.list_cap, r.party_limit, r.position_shown, r.after_expiry,
+                   v.list_opens_at, r.window_seconds, r.fit, r.ordering, r.list_cap, r.party_limit, r.person_limit, r.position_shown, r.after_expiry,
                    r.after_decline, c.open AS "open!", c.held AS "held!", c.booked AS "booked!", c.retire AS "retire!",
                    n.live AS "live!", n.waiting AS "waiting!",
                    v.attributes, v.next_wants > 1 AS "has_wants!",

@@ -118,6 +118,16 @@ impl PolicyPage {
         ]
     }
 
+    fn tellings() -> [(&'static str, &'static str); 2] {
+        [
+            (
+                "extend",
+                "The deadline moves by as much; while nobody can be told, deadlines wait and nothing new is offered",
+            ),
+            ("run", "The deadline stays as it is"),
+        ]
+    }
+
     fn shown() -> [(&'static str, &'static str); 3] {
         [
             ("exact", "The exact position"),

@@ -6,7 +6,9 @@ use serde::Deserialize;
 
 use super::super::super::page::Errors;
 use crate::domain::contact::is_plain_line;
-use crate::domain::policy::{After, Beacon, Draws, Fit, Mode, Ordering, Policy, PolicyError, PositionShown};
+use crate::domain::policy::{
+    After, Beacon, Draws, Fit, Mode, Ordering, Policy, PolicyError, PositionShown, Telling,
+};
 use crate::domain::when;
 
 /// What the form holds. A setting that this form does not know is refused by name.
@@ -21,8 +23,10 @@ pub(super) struct PolicyForm {
     pub(super) after_expiry: String,
     pub(super) after_decline: String,
     pub(super) silence_limit: String,
+    pub(super) telling: String,
     pub(super) list_cap: String,
     pub(super) party_limit: String,
+    pub(super) person_limit: String,
     pub(super) position_shown: String,
     pub(super) reason: String,
     pub(super) note: String,
@@ -55,8 +59,10 @@ impl PolicyForm {
             after_expiry: policy.after_expiry.to_string(),
             after_decline: policy.after_decline.to_string(),
             silence_limit: policy.silence_limit.to_string(),
+            telling: policy.telling.to_string(),
             list_cap: number(policy.list_cap),
             party_limit: number(policy.party_limit),
+            person_limit: number(policy.person_limit),
             position_shown: policy.position_shown.to_string(),
             form_version: form_version.to_string(),
             ordering: policy.ordering.to_string(),
@@ -100,6 +106,8 @@ impl PolicyForm {
         let silence_limit = number("silence_limit", &self.silence_limit, errors);
         let list_cap = optional("list_cap", &self.list_cap, errors);
         let party_limit = optional("party_limit", &self.party_limit, errors);
+        let person_limit = optional("person_limit", &self.person_limit, errors);
+        let telling = errors.check("telling", Telling::parse(&self.telling).ok_or(CHOOSE));
         let fit = errors.check("fit", Fit::parse(&self.fit).ok_or(CHOOSE));
         let after_expiry = errors.check("after_expiry", After::parse(&self.after_expiry).ok_or(CHOOSE));
         let after_decline = errors.check("after_decline", After::parse(&self.after_decline).ok_or(CHOOSE));
@@ -120,8 +128,10 @@ impl PolicyForm {
             after_expiry: after_expiry?,
             after_decline: after_decline?,
             silence_limit: silence_limit?,
+            telling: telling?,
             list_cap: list_cap?,
             party_limit: party_limit?,
+            person_limit: person_limit?,
             position_shown: position_shown?,
         })
     }
@@ -189,6 +199,7 @@ fn not_a_number(field: &str) -> String {
         "batch_size" => "batch size",
         "silence_limit" => "number of unanswered offers",
         "list_cap" => "list’s limit",
+        "person_limit" => "number of places for one person",
         _ => "largest party",
     };
     format!("The {what} must be a whole number.")
@@ -207,6 +218,7 @@ pub(super) fn field_of(problem: PolicyError) -> &'static str {
         PolicyError::SilenceLimit => "silence_limit",
         PolicyError::ListCap => "list_cap",
         PolicyError::PartyLimit => "party_limit",
+        PolicyError::PersonLimit => "person_limit",
         PolicyError::CutoffPast
         | PolicyError::CutoffCalled
         | PolicyError::CutoffWithoutStart

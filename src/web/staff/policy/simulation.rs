@@ -257,7 +257,8 @@ fn notes(before: &Policy, policy: &Policy, simulation: &Simulation) -> Vec<Strin
             if simulation.taken_back == 1 { "it" } else { "them" },
         ));
     }
-    if (policy.list_cap, policy.party_limit) != (before.list_cap, before.party_limit) {
+    let limits = |policy: &Policy| (policy.list_cap, policy.party_limit, policy.person_limit);
+    if limits(policy) != limits(before) {
         notes.push("Who joined is taken as it was: limits on who can join are not replayed.".to_owned());
     }
     notes
