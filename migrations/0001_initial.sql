@@ -329,6 +329,18 @@ CREATE INDEX entries_lapse ON entries (lapses_at) WHERE lapses_at IS NOT NULL;
 CREATE INDEX entries_pause_end ON entries (paused_until) WHERE paused_until IS NOT NULL;
 CREATE INDEX entries_until ON entries (until) WHERE until IS NOT NULL AND NOT until_passed AND state = 'waiting';
 
+-- What is wanted in the line: each pair of wants and size of party that somebody eligible has, a probe of the index each.
+-- One statement, so that it becomes part of whatever reads from it.
+CREATE FUNCTION wanted_in_line(event uuid) RETURNS TABLE (wants integer, party integer) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE pairs AS (
+        (SELECT e.wants, e.party FROM entries e WHERE e.event_id = event AND e.eligible ORDER BY e.wants, e.party LIMIT 1)
+        UNION ALL
+        SELECT n.wants, n.party FROM pairs p, LATERAL (
+            SELECT e.wants, e.party FROM entries e WHERE e.event_id = event AND e.eligible
+              AND (e.wants, e.party) > (p.wants, p.party) ORDER BY e.wants, e.party LIMIT 1) n)
+    SELECT pairs.wants, pairs.party FROM pairs
+$$;
+
 -- Live counts, kept by the triggers below: a position is a sum over a few hundred rows, never a scan of the
 -- list. A bucket holds about a thousand neighbouring ranks.
 CREATE TABLE entry_counts (

@@ -291,15 +291,9 @@ async fn reserved_kinds(
     let open = open_kinds(connection, event).await?;
     let (kinds, counts, youngest) = columns(&open);
     let claims = sqlx::query!(
-        r#"WITH RECURSIVE pairs AS (
-               (SELECT wants, party FROM entries WHERE event_id = $1 AND eligible ORDER BY wants, party LIMIT 1)
-               UNION ALL
-               SELECT n.wants, n.party FROM pairs p, LATERAL (
-                   SELECT wants, party FROM entries WHERE event_id = $1 AND eligible
-                     AND (wants, party) > (p.wants, p.party) ORDER BY wants, party LIMIT 1) n),
-           matched AS (
+        r#"WITH matched AS (
                SELECT p.wants, p.party, w.kinds, sum(k.open) AS open, max(k.youngest) AS youngest
-               FROM pairs p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants
+               FROM wanted_in_line($1) p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants
                JOIN unnest($2::integer[], $3::bigint[], $4::timestamptz[]) AS k(kind, open, youngest)
                  ON p.wants = 0 OR k.kind = ANY(w.kinds)
                GROUP BY p.wants, p.party, w.kinds)

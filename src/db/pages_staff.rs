@@ -354,18 +354,12 @@ impl Db {
         last_band: i16,
     ) -> Result<Vec<InLine>, DbError> {
         let rows = sqlx::query!(
-            r#"WITH RECURSIVE pairs AS (
-                   (SELECT wants, party FROM entries WHERE event_id = $1 AND eligible ORDER BY wants, party LIMIT 1)
-                   UNION ALL
-                   SELECT n.wants, n.party FROM pairs p, LATERAL (
-                       SELECT wants, party FROM entries WHERE event_id = $1 AND eligible
-                         AND (wants, party) > (p.wants, p.party) ORDER BY wants, party LIMIT 1) n)
-               SELECT n.id, n.person_id, n.band, n.round, n.rank, n.party, n.declined_at, n.joined_at, w.name,
+            r#"SELECT n.id, n.person_id, n.band, n.round, n.rank, n.party, n.declined_at, n.joined_at, w.name,
                       (SELECT k.kinds FROM wants k WHERE k.event_id = $1 AND k.id = n.wants) AS kinds
                FROM entries n JOIN persons w ON w.id = n.person_id
                WHERE n.event_id = $1 AND n.id IN (
                    (SELECT id FROM entries WHERE event_id = $1 AND eligible AND band <= $3 ORDER BY band, round, rank LIMIT 50)
-                   UNION (SELECT first.id FROM (SELECT * FROM pairs LIMIT 500) p, LATERAL (
+                   UNION (SELECT first.id FROM (SELECT * FROM wanted_in_line($1) LIMIT 500) p, LATERAL (
                        SELECT id FROM entries WHERE event_id = $1 AND eligible AND wants = p.wants AND party = p.party
                          AND ($2 OR p.wants <> 0) AND band <= $3
                        ORDER BY band, round, rank LIMIT 3) AS first))

@@ -205,16 +205,10 @@ impl LockedEvent {
                 SkipReason::DoesNotMatch { .. } => {
                     let (kinds, counts): (Vec<i32>, Vec<i32>) = left.iter().unzip();
                     sqlx::query!(
-                        "WITH RECURSIVE pairs AS (
-                             (SELECT wants, party FROM entries WHERE event_id = $1 AND eligible ORDER BY wants, party LIMIT 1)
-                             UNION ALL
-                             SELECT n.wants, n.party FROM pairs p, LATERAL (
-                                 SELECT wants, party FROM entries WHERE event_id = $1 AND eligible
-                                   AND (wants, party) > (p.wants, p.party) ORDER BY wants, party LIMIT 1) n)
-                         INSERT INTO skips (event_id, pass_number, reason, kinds, counts, band, round, rank, at)
+                        "INSERT INTO skips (event_id, pass_number, reason, kinds, counts, band, round, rank, at)
                          SELECT $1, $2, 'does_not_match', $3::integer[], $4::integer[], $5, $6, $7, $8
                          WHERE EXISTS (
-                             SELECT FROM pairs p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants, LATERAL (
+                             SELECT FROM wanted_in_line($1) p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants, LATERAL (
                                  SELECT FROM entries WHERE event_id = $1 AND eligible AND wants = p.wants AND party = p.party
                                    AND (band, round, rank) < ($5, $6, $7) LIMIT 1) AS passed_over
                              WHERE p.party > coalesce((SELECT sum(n) FROM unnest($3::integer[], $4::integer[]) AS u(kind, n)
