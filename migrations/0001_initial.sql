@@ -139,6 +139,11 @@ CREATE TABLE events (
     reordering       boolean NOT NULL DEFAULT false,
     -- When the final call was made: from then on its instant is fixed.
     final_called_at  timestamptz,
+    -- The last call that took more than one pass: so many were to be told when it began, and so many were told.
+    call_began_at    timestamptz,
+    call_total       integer,
+    call_told        integer,
+    call_ended_at    timestamptz,
     -- The next instant that the rule in force set itself: a draw, or the final call.
     rule_due_at      timestamptz,
     form_version     integer NOT NULL DEFAULT 1,
@@ -149,6 +154,8 @@ CREATE TABLE events (
     created_at       timestamptz NOT NULL,
     audit_seq        bigint NOT NULL DEFAULT 0,
     audit_head       bytea NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
+    CONSTRAINT events_call_check CHECK ((call_began_at IS NULL) = (call_total IS NULL) AND (call_began_at IS NULL) = (call_told IS NULL)
+        AND (call_ended_at IS NULL OR call_began_at IS NOT NULL)),
     CONSTRAINT events_schedule_check CHECK (list_opens_at IS NULL OR list_freezes_at IS NULL OR list_opens_at < list_freezes_at)
 );
 CREATE INDEX events_organization ON events (organization_id, starts_at);
@@ -339,6 +346,16 @@ CREATE FUNCTION wanted_in_line(event uuid) RETURNS TABLE (wants integer, party i
             SELECT e.wants, e.party FROM entries e WHERE e.event_id = event AND e.eligible
               AND (e.wants, e.party) > (p.wants, p.party) ORDER BY e.wants, e.party LIMIT 1) n)
     SELECT pairs.wants, pairs.party FROM pairs
+$$;
+
+-- Of these, what something open would do for: at least one place of these kinds. `open` of them are, the last since
+-- `youngest`; `met` are the kinds that do, or nothing where any does.
+CREATE FUNCTION wanted_of_open(event uuid, open_kinds integer[], counts bigint[], opened timestamptz[])
+RETURNS TABLE (wants integer, party integer, met integer[], open bigint, youngest timestamptz) LANGUAGE sql STABLE AS $$
+    SELECT p.wants, p.party, w.kinds, sum(k.n)::bigint, max(k.at)
+    FROM wanted_in_line(event) p LEFT JOIN wants w ON w.event_id = event AND w.id = p.wants
+    JOIN unnest(open_kinds, counts, opened) AS k(kind, n, at) ON p.wants = 0 OR k.kind = ANY(w.kinds)
+    GROUP BY p.wants, p.party, w.kinds
 $$;
 
 -- Live counts, kept by the triggers below: a position is a sum over a few hundred rows, never a scan of the

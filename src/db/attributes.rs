@@ -291,13 +291,7 @@ async fn reserved_kinds(
     let open = open_kinds(connection, event).await?;
     let (kinds, counts, youngest) = columns(&open);
     let claims = sqlx::query!(
-        r#"WITH matched AS (
-               SELECT p.wants, p.party, w.kinds, sum(k.open) AS open, max(k.youngest) AS youngest
-               FROM wanted_in_line($1) p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants
-               JOIN unnest($2::integer[], $3::bigint[], $4::timestamptz[]) AS k(kind, open, youngest)
-                 ON p.wants = 0 OR k.kind = ANY(w.kinds)
-               GROUP BY p.wants, p.party, w.kinds)
-           SELECT DISTINCT m.wants AS "wants!", m.kinds AS "kinds?" FROM matched m
+        r#"SELECT DISTINCT m.wants AS "wants!", m.met AS "kinds?" FROM wanted_of_open($1, $2, $3, $4) m
            WHERE ($5 OR m.party <= m.open) AND EXISTS (
                SELECT FROM entries WHERE event_id = $1 AND eligible AND wants = m.wants AND party = m.party
                  AND (declined_at IS NULL OR declined_at < m.youngest))"#,

@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::event::{Event, EventState, ListState};
+use crate::domain::event::{Event, EventState, LargeCall, ListState};
 use crate::domain::ids::{EventId, OrganizationId, StaffId};
 use crate::domain::policy::Policy;
 use crate::domain::reason::Reason;
@@ -32,6 +32,10 @@ pub(super) struct EventRow {
     importing_until: Option<chrono::DateTime<chrono::Utc>>,
     reordering: bool,
     final_called_at: Option<chrono::DateTime<chrono::Utc>>,
+    call_began_at: Option<chrono::DateTime<chrono::Utc>>,
+    call_total: Option<i32>,
+    call_told: Option<i32>,
+    call_ended_at: Option<chrono::DateTime<chrono::Utc>>,
     form_version: i32,
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
     attributes: serde_json::Value,
@@ -59,6 +63,9 @@ impl TryFrom<EventRow> for Event {
             importing_until: row.importing_until,
             reordering: row.reordering,
             final_called_at: row.final_called_at,
+            large_call: row.call_began_at.zip(row.call_total).zip(row.call_told).map(
+                |((began_at, total), told)| LargeCall { began_at, total, told, ended_at: row.call_ended_at },
+            ),
             form_version: row.form_version,
             last_pass_at: row.last_pass_at,
             attributes: super::attributes::read("attributes of an event", row.attributes)?,
@@ -73,7 +80,8 @@ macro_rules! select_event {
         sqlx::query_as!(
             EventRow,
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
-             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, form_version, last_pass_at, \
+             list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, \
+             call_began_at, call_total, call_told, call_ended_at, form_version, last_pass_at, \
              attributes, next_wants > 1 AS \"has_wants!\" FROM events "
                 + $tail,
             $($argument),*
@@ -173,6 +181,26 @@ impl LockedEvent {
         .rows_affected();
         super::must_change(changed, 1, "list")?;
         self.event_mut().list = to;
+        Ok(())
+    }
+
+    /// Writes how far a call is that takes more than one pass.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn set_large_call(&mut self, call: LargeCall) -> Result<(), DbError> {
+        let event = self.id();
+        sqlx::query!(
+            "UPDATE events SET call_began_at = $2, call_total = $3, call_told = $4, call_ended_at = $5 WHERE id = $1",
+            event.0,
+            call.began_at,
+            call.total,
+            call.told,
+            call.ended_at
+        )
+        .execute(self.connection())
+        .await?;
+        self.event_mut().large_call = Some(call);
         Ok(())
     }
 

@@ -365,6 +365,33 @@ impl LockedEvent {
         )
     }
 
+    /// How many those are.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn how_many_to_tell_again(&mut self, open: &[OpenKind]) -> Result<i64, DbError> {
+        let event = self.id();
+        let Some(last) = open.iter().map(|kind| kind.oldest).max() else { return Ok(0) };
+        let kinds: Vec<i32> = open.iter().map(|kind| kind.kind).collect();
+        let counts: Vec<i64> = open.iter().map(|kind| kind.open).collect();
+        let oldest: Vec<DateTime<Utc>> = open.iter().map(|kind| kind.oldest).collect();
+        Ok(sqlx::query_scalar!(
+            r#"SELECT count(*) AS "n!" FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id
+               WHERE o.event_id = $1 AND o.kind = 'call' AND o.state = 'pending' AND o.told_for < $2
+                 AND EXISTS (SELECT FROM unnest($3::integer[], $4::bigint[], $5::timestamptz[]) AS k(kind, open, oldest)
+                             WHERE e.wants = 0 OR k.kind = ANY((
+                                 SELECT w.kinds FROM wants w WHERE w.event_id = $1 AND w.id = e.wants)::integer[])
+                             HAVING sum(k.open) >= o.party AND o.told_for < min(k.oldest))"#,
+            event.0,
+            last,
+            &kinds,
+            &counts,
+            &oldest
+        )
+        .fetch_one(self.connection())
+        .await?)
+    }
+
     /// These calls are told of again, for places that opened until `told_for`.
     ///
     /// # Errors

@@ -67,6 +67,8 @@ pub struct Event {
     pub reordering: bool,
     /// When the final call was made.
     pub final_called_at: Option<DateTime<Utc>>,
+    /// How far the last call is, or was, that takes more than one pass.
+    pub large_call: Option<LargeCall>,
     /// Goes up with every change of the settings form, so that a stale form is noticed.
     pub form_version: i32,
     /// When the last pass ran.
@@ -82,5 +84,52 @@ impl Event {
     #[must_use]
     pub fn started(&self, now: DateTime<Utc>) -> bool {
         self.starts_at.is_some_and(|start| now >= start)
+    }
+}
+
+/// How far a call is that takes more than one pass: so many are told at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LargeCall {
+    /// When its first pass ran.
+    pub began_at: DateTime<Utc>,
+    /// So many were to be told when it began; since it is done, so many as were told.
+    pub total: i32,
+    /// So many were told.
+    pub told: i32,
+    /// When it was done, or stopped because there was nothing to call for any more.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+impl LargeCall {
+    /// Its first pass told so many, and so many are left.
+    #[must_use]
+    pub fn begun(told: i32, left: i32, now: DateTime<Utc>) -> Self {
+        Self { began_at: now, total: told.saturating_add(left), told, ended_at: None }
+    }
+
+    /// Whether somebody is still to be told.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        self.ended_at.is_none()
+    }
+
+    /// Another pass told so many. Who joins meanwhile is told as well, and who leaves is not.
+    #[must_use]
+    pub fn gone_on(self, told: i32, is_done: bool, now: DateTime<Utc>) -> Self {
+        let told = self.told.saturating_add(told);
+        let total = if is_done { told } else { self.total.max(told) };
+        Self { total, told, ended_at: is_done.then_some(now), ..self }
+    }
+
+    /// There is nothing to call for any more, whoever is still to be told.
+    #[must_use]
+    pub fn stopped(self, now: DateTime<Utc>) -> Self {
+        Self { ended_at: Some(now), ..self }
+    }
+
+    /// Whether it ended although some were still to be told.
+    #[must_use]
+    pub fn was_cut_short(&self) -> bool {
+        self.ended_at.is_some() && self.told < self.total
     }
 }

@@ -14,6 +14,7 @@ use crate::db::{DbError, LockedEvent};
 use crate::domain::allocation::{PassOutcome, Skip, SkipReason};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::entry::{Entry, EntryState};
+use crate::domain::event::LargeCall;
 use crate::domain::ids::{EntryId, EventId, OfferId, PersonId};
 use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
@@ -90,6 +91,7 @@ pub(super) async fn pass(
     let (Some(youngest), Some(oldest)) =
         (kinds.iter().map(|kind| kind.youngest).max(), kinds.iter().map(|kind| kind.oldest).min())
     else {
+        stop(event).await?;
         let outcome = PassOutcome::NoPlaces;
         event.add_pass(outcome, 0, ended, 0).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
@@ -138,10 +140,40 @@ pub(super) async fn pass(
         .unwrap_or_default();
     let left = kinds.iter().map(|kind| (kind.kind, i32::try_from(kind.open).unwrap_or(i32::MAX))).collect();
     event.add_skips(number, &skips, &left).await?;
-    if offered == CHUNK || again.len() == CHUNK || ended >= CHUNK {
+    let more = offered == CHUNK || again.len() == CHUNK;
+    keep_count(event, &kinds, offered + again.len(), more).await?;
+    if more || ended >= CHUNK {
         event.want_pass();
     }
     Ok(PassReport { outcome, offered, ended })
+}
+
+/// How far a call is that takes more than one pass. Whom it is for is counted once, when it begins.
+async fn keep_count(
+    event: &mut LockedEvent,
+    kinds: &[OpenKind],
+    told: usize,
+    more: bool,
+) -> Result<(), DbError> {
+    let told = i32::try_from(told).unwrap_or(i32::MAX);
+    let under_way = event.event().large_call.filter(LargeCall::is_under_way);
+    let call = match under_way {
+        Some(call) => call.gone_on(told, !more, event.now()),
+        None if more => {
+            let left = event.how_many_could_take(kinds).await? + event.how_many_to_tell_again(kinds).await?;
+            LargeCall::begun(told, i32::try_from(left).unwrap_or(i32::MAX), event.now())
+        }
+        None => return Ok(()),
+    };
+    event.set_large_call(call).await
+}
+
+/// There is nothing to call for: what is under way stops.
+pub(super) async fn stop(event: &mut LockedEvent) -> Result<(), DbError> {
+    match event.event().large_call.filter(LargeCall::is_under_way) {
+        Some(call) => event.set_large_call(call.stopped(event.now())).await,
+        None => Ok(()),
+    }
 }
 
 async fn make(

@@ -71,12 +71,16 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     }
 
     if let Some(outcome) = hindrance(event, &policy) {
+        if outcome != PassOutcome::Importing {
+            calls::stop(event).await?;
+        }
         event.add_pass(outcome, 0, ended, 0).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
     }
     if policy.calls(event.now()) {
         return calls::pass(event, secret, &policy, ended).await;
     }
+    calls::stop(event).await?;
     let chunk = i64::try_from(CHUNK).unwrap_or(i64::MAX);
     let places = if event.event().has_wants {
         // Of each kind, so that many whom nobody wants do not hide one that somebody waits for.

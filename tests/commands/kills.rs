@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::Entry;
 use fairlist::domain::offer::Offer;
+use fairlist::domain::policy::{Mode, Policy};
 use fairlist::waitlist::answer::{Accept, AcceptOutcome};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
@@ -24,7 +25,11 @@ struct Office {
 
 impl Office {
     async fn open() -> Self {
-        let world = World::on(TestDatabase::new().await, two_hours(), 0).await;
+        Self::with(two_hours()).await
+    }
+
+    async fn with(policy: Policy) -> Self {
+        let world = World::on(TestDatabase::new().await, policy, 0).await;
         Self { world, server: SmtpServer::start().await }
     }
 
@@ -168,6 +173,35 @@ async fn killed_after_the_server_said_yes_a_duplicate_is_recognisable() {
     assert!((1..=2).contains(&sent.len()), "at most one duplicate: {sent:?}");
     assert!(sent.iter().all(|id| *id == sent[0]), "under the same Message-ID: {sent:?}");
     program.stop().await;
+}
+
+#[tokio::test]
+async fn killed_between_two_passes_of_a_large_call_another_process_calls_the_others() {
+    let office = Office::with(Policy { mode: Mode::NotifyAll, ..two_hours() }).await;
+    let names: Vec<String> = (0..1_020).map(|n| format!("Guest{n}")).collect();
+    office.world.all_waiting(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    office.world.add_places(1).await;
+    office.dies_at("commit.after").await;
+    let how_far = async || {
+        let event = office.world.database.db().event(office.world.event).await.unwrap();
+        event.large_call.map(|call| (call.told, call.total, call.is_under_way()))
+    };
+    assert_eq!(how_far().await, Some((1_000, 1_020, true)));
+
+    office.leases_end().await;
+    let program = office.serve().await;
+    until("everybody is called", Duration::from_mins(1), async || {
+        how_far().await == Some((1_020, 1_020, false))
+    })
+    .await;
+    program.stop().await;
+    let counts: (i64, i64, i64) = sqlx::query_as(
+        "SELECT count(*), count(DISTINCT o.entry_id), (SELECT count(*) FROM messages WHERE occasion = 'call') FROM offers o",
+    )
+    .fetch_one(office.world.database.sql())
+    .await
+    .unwrap();
+    assert_eq!(counts, (1_020, 1_020, 1_020), "nobody twice, and nobody left out");
 }
 
 #[tokio::test]

@@ -252,6 +252,42 @@ async fn more_than_one_chunk_is_called_in_order_and_nobody_twice() {
     assert_eq!((calls, people), (1_050, 1_050));
 }
 
+async fn how_far(world: &World) -> Option<(i32, i32, bool)> {
+    let call = world.database.db().event(world.event).await.expect("the event").large_call?;
+    Some((call.told, call.total, call.is_under_way()))
+}
+
+#[tokio::test]
+async fn a_large_call_says_how_far_it_is_and_stops_when_nothing_is_open_any_more() {
+    let world = World::with(to_everybody(), 0).await;
+    let names: Vec<String> = (0..2_050).map(|n| format!("P{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let line = world.all_waiting(&names).await;
+    let large = world.waiting("Dot", 3).await;
+    world.add_places(1).await;
+    world.pass().await;
+    assert_eq!(how_far(&world).await, Some((1_000, 2_050, true)), "a party that does not fit is not counted");
+    // The only place goes to the first before the others are called.
+    let call = world.live_offer(line[0].id).await;
+    assert!(matches!(world.accept(call.id, call.person).await, AcceptOutcome::Accepted { .. }));
+    world.settle().await;
+    assert_eq!(how_far(&world).await, Some((1_000, 2_050, false)));
+    // Another place comes back: those told are told again, beside those who were not called yet. Somebody joins
+    // meanwhile, and is told as well.
+    world.later(Duration::minutes(5));
+    world.cancel_booking_of(call.person).await;
+    world.pass().await;
+    assert_eq!(how_far(&world).await, Some((1_999, 2_049, true)));
+    world.waiting("Eve", 1).await;
+    world.settle().await;
+    assert_eq!(how_far(&world).await, Some((2_050, 2_050, false)));
+    assert!(world.offer(large.id).await.is_none());
+    // What fits in one pass is no large call.
+    world.waiting("Fay", 1).await;
+    world.settle().await;
+    assert_eq!(how_far(&world).await, Some((2_050, 2_050, false)));
+}
+
 #[tokio::test]
 async fn who_was_called_for_what_another_took_is_told_at_once_of_what_else_is_open() {
     let world = World::with(to_everybody(), 1).await;

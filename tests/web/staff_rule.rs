@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use chrono::Duration;
 use fairlist::domain::entry::EntryState;
+use fairlist::domain::policy::{Mode, Policy};
 use fairlist::domain::role::Role;
 
 use crate::harness::desk::{Desk, does_not_say, says};
@@ -427,6 +428,31 @@ async fn staff_who_pick_make_the_final_call_with_a_reason() {
 }
 
 /// Every page that speaks of a call names it a race, to whom it is for and to whoever has the link or comes by.
+#[tokio::test]
+async fn a_call_to_more_people_than_one_pass_tells_shows_how_far_it_is_until_it_is_done() {
+    let desk = Desk::with(Policy { mode: Mode::NotifyAll, ..two_hours() }, 0).await;
+    let names: Vec<String> = (0..2_050).map(|n| format!("Guest{n}")).collect();
+    desk.world.all_waiting(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let mut vera = desk.at_work("Vera", Role::Viewer).await;
+    let page = vera.get(&desk.path("")).await;
+    assert!(page.texts("progress").is_empty(), "nothing is open: nobody is called");
+    desk.world.add_places(2).await;
+    for (called, said) in [("1000", "1,000"), ("2000", "2,000")] {
+        desk.world.pass().await;
+        let page = vera.get(&desk.path("")).await;
+        says(&page, &format!("Telling everybody: {said} of 2,050 called."));
+        says(&page, "1,000 people were called, and others follow.");
+        let bar = |name: &str| page.attribute("[data-live-part] progress", name);
+        assert_eq!((bar("value").as_deref(), bar("max").as_deref()), (Some(called), Some("2050")));
+        assert_eq!(page.attribute("body", "data-live").as_deref(), Some("2"));
+    }
+    desk.world.pass().await;
+    let page = vera.get(&desk.path("")).await;
+    assert!(page.texts("progress").is_empty(), "{}", page.body);
+    says(&page, "is done: 2,050 people were called.");
+    does_not_say(&page, "Telling everybody");
+}
+
 #[tokio::test]
 async fn a_call_is_named_a_race_wherever_it_is_shown() {
     let desk = Desk::with(two_hours(), 0).await;

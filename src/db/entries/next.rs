@@ -59,16 +59,10 @@ impl LockedEvent {
         let (kinds, counts, youngest) = columns(open);
         entries(
             select_entries!(
-                "JOIN (WITH matched AS (
-                           SELECT p.wants, p.party, sum(k.open) AS open, max(k.youngest) AS youngest
-                           FROM wanted_in_line($1) p LEFT JOIN wants w ON w.event_id = $1 AND w.id = p.wants
-                           JOIN unnest($2::integer[], $3::bigint[], $4::timestamptz[]) AS k(kind, open, youngest)
-                             ON p.wants = 0 OR k.kind = ANY(w.kinds)
-                           GROUP BY p.wants, p.party)
-                       SELECT chosen.id FROM matched m, LATERAL (
+                "JOIN (SELECT chosen.id FROM wanted_of_open($1, $2, $3, $4) m, LATERAL (
                            SELECT id FROM entries WHERE event_id = $1 AND eligible AND wants = m.wants AND party = m.party
                              AND band <= $5 AND (declined_at IS NULL OR declined_at < m.youngest)
-                           ORDER BY band, round, rank LIMIT least($6::bigint, m.open::bigint * $7::bigint / m.party + 1)) AS chosen
+                           ORDER BY band, round, rank LIMIT least($6::bigint, m.open * $7::bigint / m.party + 1)) AS chosen
                        WHERE $8 OR m.party <= m.open) AS next
                    ON next.id = e.id
                  WHERE e.event_id = $1 ORDER BY e.band, e.round, e.rank LIMIT $9",
@@ -85,5 +79,27 @@ impl LockedEvent {
             .fetch_all(self.connection())
             .await?,
         )
+    }
+
+    /// How many of the eligible could take some of the open places: counted once for each large call, for staff to see
+    /// how far it is.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn how_many_could_take(&mut self, open: &[OpenKind]) -> Result<i64, DbError> {
+        let event = self.id();
+        let (kinds, counts, youngest) = columns(open);
+        Ok(sqlx::query_scalar!(
+            r#"SELECT coalesce(sum(c.n), 0)::bigint AS "n!" FROM wanted_of_open($1, $2, $3, $4) m, LATERAL (
+                   SELECT count(*) AS n FROM entries WHERE event_id = $1 AND eligible AND wants = m.wants AND party = m.party
+                     AND (declined_at IS NULL OR declined_at < m.youngest)) AS c
+               WHERE m.party <= m.open"#,
+            event.0,
+            &kinds,
+            &counts,
+            &youngest
+        )
+        .fetch_one(self.connection())
+        .await?)
     }
 }

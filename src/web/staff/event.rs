@@ -18,7 +18,7 @@ use crate::db::pages_staff::{HinderedCounts, LiveOffer};
 use crate::db::places::Place;
 use crate::domain::allocation::PassOutcome;
 use crate::domain::entry::EntryState;
-use crate::domain::event::EventState;
+use crate::domain::event::{EventState, LargeCall};
 use crate::domain::ids::EventId;
 use crate::domain::place::{PlaceCounts, PlaceState};
 use crate::domain::policy::{Ordering, Policy};
@@ -106,6 +106,34 @@ impl EventPage {
         } else {
             "first in line"
         }
+    }
+
+    /// The call that is being made to more people than one pass tells.
+    fn call_under_way(&self) -> Option<LargeCall> {
+        self.frame.event.large_call.filter(LargeCall::is_under_way)
+    }
+
+    /// "Telling everybody: 20,000 of 50,000 called."
+    fn telling(call: &LargeCall) -> String {
+        format!("Telling everybody: {} of {} called.", grouped(call.told.into()), grouped(call.total.into()))
+    }
+
+    /// What came of the last call to more people than one pass tells, and when it was done.
+    fn call_ended(&self) -> Option<(String, When)> {
+        let call = self.frame.event.large_call?;
+        let ended = call.ended_at?;
+        let began = self.frame.when(call.began_at).short;
+        let sentence = if call.was_cut_short() {
+            format!(
+                "The call that began at {began} stopped: {} of {} were called, and then nothing was open any more, or \
+                 the list or its rule was changed.",
+                grouped(call.told.into()),
+                people(call.total.into())
+            )
+        } else {
+            format!("The call that began at {began} is done: {} were called.", people(call.told.into()))
+        };
+        Some((sentence, self.frame.when(ended)))
     }
 
     fn final_call_is_due(&self) -> bool {
@@ -258,8 +286,13 @@ async fn show(
     let wanted = state.db.pass_wanted(id).await?;
     let last = state.db.last_pass(id).await?;
     let frame = EventFrame::new(event, Tab::Overview, staff.now);
+    let under_way = frame.event.large_call.is_some_and(|call| call.is_under_way());
     let last_pass = last.map(|pass| LastPass {
-        sentence: words::pass(pass.outcome, pass.offered),
+        sentence: if under_way && pass.offered > 0 {
+            format!("{} were called, and others follow", people(pass.offered.into()))
+        } else {
+            words::pass(pass.outcome, pass.offered)
+        },
         at: frame.when(pass.at),
         last_at: frame.when(frame.event.last_pass_at.unwrap_or(pass.last_at)),
         repeated: pass.last_at > pass.at && pass.outcome != PassOutcome::Offered,
@@ -267,7 +300,7 @@ async fn show(
     });
     let trouble =
         super::now::trouble(&state, wanted, &frame, line.halt.is_none() && entries.eligible > 0).await?;
-    let layout = staff.event_layout(&frame.event, "Overview").await?.live(10);
+    let layout = staff.event_layout(&frame.event, "Overview").await?.live(if under_way { 2 } else { 10 });
     Ok(Page(EventPage {
         bar: bar(counts),
         waiting: entries.of(EntryState::Waiting),
