@@ -112,7 +112,7 @@ impl LockedEvent {
     }
 
     /// Whether a place of the event, or somebody on its list, has something to do with an attribute, or with one value
-    /// of a choice.
+    /// of a choice. So has whom the event's end closed: restored, they wait again for what they want.
     ///
     /// # Errors
     /// What the database says.
@@ -123,7 +123,7 @@ impl LockedEvent {
                               WHERE k.event_id = $1 AND p.state <> 'retired' AND k.attributes ? $2
                                 AND ($3::text IS NULL OR k.attributes -> $2 ->> 'choice' = $3))
                    OR EXISTS (SELECT FROM wants w JOIN entries e ON e.event_id = w.event_id AND e.wants = w.id
-                              WHERE w.event_id = $1 AND e.state IN ('unconfirmed', 'waiting', 'offered')
+                              WHERE w.event_id = $1 AND e.state IN ('unconfirmed', 'waiting', 'offered', 'closed')
                                 AND w.wants ? $2 AND ($3::text IS NULL OR w.wants -> $2 -> 'any_of' ? $3)) AS "uses!""#,
             event.0,
             key,

@@ -1,7 +1,6 @@
 //! What people want of a place: they are offered, and called for, only what would do, and nobody else's place is kept
 //! from others meanwhile.
 
-use chrono::Duration;
 use fairlist::db::check::CheckSettings;
 use fairlist::domain::allocation::{PassOutcome, SkipReason};
 use fairlist::domain::attribute::{Attribute, Measure, Said, Typed, Wants};
@@ -276,5 +275,12 @@ async fn what_is_used_cannot_be_taken_away() {
     assert_eq!(words, "Where: Box; Price: at most 9");
     let stale = world.waitlist.set_attributes(world.event, &all, 0, world.actor()).await;
     assert_eq!(stale.expect("an answer"), AttributesOutcome::Stale);
-    world.later(Duration::minutes(1));
+    // Who waits again once the event is restored has not stopped wanting it.
+    let reason = reason();
+    world.waitlist.cancel_event(world.event, world.actor(), &reason).await.expect("cancelled");
+    assert_eq!(world.state(ada.id).await, EntryState::Closed);
+    let without_box = vec![all[0].renamed("Where", "Stalls\nBalcony").expect("choices"), all[1].clone()];
+    assert!(matches!(save(&without_box).await, AttributesOutcome::InUse(_)));
+    world.waitlist.restore_event(world.event, world.actor(), &reason).await.expect("restored");
+    assert_eq!(world.state(ada.id).await, EntryState::Waiting);
 }
