@@ -6,6 +6,7 @@ use chrono::{DateTime, Duration, DurationRound, Utc};
 
 use super::Waitlist;
 use super::answer::{Accept, Decline};
+use super::attributes::AttributesOutcome;
 use super::bookings::Book;
 use super::events::CreateOutcome;
 use super::import::{self, Request, StartOutcome};
@@ -15,7 +16,7 @@ use crate::clock::Entropy;
 use crate::db::events::{EventSettings, NewEvent};
 use crate::db::staff::{AddStaffOutcome, NewStaff};
 use crate::db::{Db, DbError};
-use crate::domain::attribute::{Said, Wants};
+use crate::domain::attribute::{Attribute, Measure, Said, Typed, Wants};
 use crate::domain::audit::Actor;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::entry::PausedBy;
@@ -196,6 +197,10 @@ fn address_of(name: &str) -> String {
     format!("{plain}@example.com")
 }
 
+fn typed(fields: &[(&str, &str)]) -> Typed {
+    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
 fn because(reason: Reason) -> StaffReason {
     StaffReason { reason, note: None }
 }
@@ -281,15 +286,15 @@ impl Teller {
         self.settle().await
     }
 
-    async fn wait(&self, event: EventId, name: &str, party: i32) -> Result<EntryId, DemonstrationError> {
+    async fn wait(
+        &self,
+        event: EventId,
+        name: &str,
+        party: i32,
+        wants: Wants,
+    ) -> Result<EntryId, DemonstrationError> {
         let as_whom = JoinAs::Vouched(Actor::Staff(self.agent));
-        let join = Join {
-            wants: Wants::default(),
-            name: person_name(name)?,
-            email: email(&address_of(name))?,
-            party,
-            as_whom,
-        };
+        let join = Join { wants, name: person_name(name)?, email: email(&address_of(name))?, party, as_whom };
         match self.waitlist.join(event, &[join]).await?.pop() {
             Some(JoinOutcome::Joined(entry)) => Ok(entry.id),
             _ => Err(Step("somebody could not join")),
@@ -423,7 +428,7 @@ impl Teller {
             (GUESTS[27], 1),
         ] {
             self.later(Duration::minutes(17));
-            let entry = self.wait(event, name, party).await?;
+            let entry = self.wait(event, name, party, Wants::default()).await?;
             if name == GUESTS[9] {
                 let actor = Actor::Staff(self.agent);
                 self.waitlist
@@ -442,7 +447,7 @@ impl Teller {
         Ok(())
     }
 
-    /// No start and no window: people join, staff decide.
+    /// No start and no window: people join, staff decide. Shelves differ, and people say what they want of one.
     async fn ceramics(&self) -> Result<(), DemonstrationError> {
         let settings = EventSettings {
             name: "Ceramics studio".to_owned(),
@@ -463,19 +468,26 @@ impl Teller {
         };
         let owner = Actor::Staff(self.owner);
         self.waitlist.publish(event, owner, Reason::SetUp, None).await?;
-        for name in [GUESTS[2], GUESTS[7], GUESTS[17], GUESTS[33]] {
-            self.wait(event, name, 1).await?;
+        let wrong = |_| Step("what is said of shelves");
+        let size = Attribute::new("Size", Measure::Choice, "small\nlarge", &[]).map_err(wrong)?;
+        let rent = Attribute::new("Rent in euros", Measure::Number, "", std::slice::from_ref(&size));
+        let attributes = [size, rent.map_err(wrong)?];
+        let version = self.waitlist.db().event(event).await?.form_version;
+        let named = self.waitlist.set_attributes(event, &attributes, version, owner).await?;
+        if named != AttributesOutcome::Changed {
+            return Err(Step("what shelves are"));
         }
-        self.waitlist
-            .add_places(
-                event,
-                &[Some("Shelf 4".to_owned())],
-                &Said::default(),
-                LAST_EVENT,
-                owner,
-                Reason::SetUp,
-            )
-            .await?;
+        // The first waits for a large one, the second can have this one, and the others take any.
+        let wants: [&[(&str, &str)]; 4] =
+            [&[("want.size.large", "on")], &[("want.rent-in-euros.max", "40")], &[], &[]];
+        for (name, wants) in [GUESTS[2], GUESTS[7], GUESTS[17], GUESTS[33]].into_iter().zip(wants) {
+            let wants = Wants::parse(&attributes, &typed(wants)).map_err(|_| Step("what somebody wants"))?;
+            self.wait(event, name, 1, wants).await?;
+        }
+        let said = typed(&[("said.size", "small"), ("said.rent-in-euros", "35")]);
+        let said = Said::parse(&attributes, &said).map_err(|_| Step("a shelf"))?;
+        let labels = [Some("Shelf 4".to_owned())];
+        self.waitlist.add_places(event, &labels, &said, LAST_EVENT, owner, Reason::SetUp).await?;
         self.settle().await
     }
 }
