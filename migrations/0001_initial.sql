@@ -577,16 +577,18 @@ CREATE TABLE skips (
 
 -- ── messages ───────────────────────────────────────────────────────────────────────────────────────────────
 
--- What one person is to be told: written with the change it tells of. `event_id` is the nil id for a code asked for
+-- What one reader is to be told: written with the change it tells of. `event_id` is the nil id for a code asked for
 -- outside any event. Bodies are rendered when sent, from these facts; no token or code is stored.
 CREATE TABLE messages (
     event_id        uuid NOT NULL,
     id              uuid NOT NULL,
     organization_id uuid NOT NULL REFERENCES organizations (id),
-    person_id       uuid NOT NULL REFERENCES persons (id),
+    -- Who is told: a customer, or one of the staff who asked for it.
+    person_id       uuid REFERENCES persons (id),
+    staff_id        uuid REFERENCES staff (id),
     occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
         ('code', 'joined', 'offer', 'call', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
-         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled')),
+         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled', 'anchor')),
     subject_id      uuid NOT NULL,
     count           integer NOT NULL DEFAULT 0,
     -- Facts as they were when the message was written.
@@ -605,6 +607,7 @@ CREATE TABLE messages (
         CASE occasion WHEN 'code' THEN 0 WHEN 'offer' THEN 1 WHEN 'call' THEN 1 ELSE 2 END) STORED,
     PRIMARY KEY (event_id, id),
     CONSTRAINT messages_dedupe_key UNIQUE (event_id, occasion, subject_id, count),
+    CONSTRAINT messages_reader_check CHECK ((person_id IS NULL) = (staff_id IS NOT NULL) AND (occasion = 'anchor') = (staff_id IS NOT NULL)),
     CONSTRAINT messages_lease_check CHECK ((state = 'sending') = (lease IS NOT NULL) AND (lease IS NULL) = (leased_until IS NULL)),
     CONSTRAINT messages_due_check CHECK ((state = 'queued') = (next_attempt_at IS NOT NULL)),
     CONSTRAINT messages_told_check CHECK ((state = 'told') = (told_at IS NOT NULL))

@@ -6,6 +6,8 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::audit::previous;
+use super::messages::write_anchor;
+use super::staff::StaffMember;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::anchor::Anchor;
 use crate::domain::audit::chain::{Chain, ChainFault};
@@ -186,6 +188,45 @@ impl Db {
         let (seq, head) = self.audit_head(organization).await?;
         let at = Some(self.now().await?);
         Ok(Anchor { of: Some(organization.into()), seq, hash: previous(head)?, at })
+    }
+}
+
+/// What came of asking for an anchor by mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnchorMailed {
+    /// The record of this number is on its way.
+    Written(i64),
+    /// It was written to them before: nothing is on record since.
+    Before(i64),
+}
+
+impl Db {
+    /// Has the head of a chain mailed to one of the staff, so that it is kept elsewhere.
+    ///
+    /// # Errors
+    /// As for taking it.
+    pub async fn mail_anchor(&self, of: ChainOf, reader: &StaffMember) -> Result<AnchorMailed, DbError> {
+        let (seq, written) = match of {
+            ChainOf::Event(event) => {
+                let write = async |event: &mut LockedEvent| {
+                    let anchor = event.anchor().await?;
+                    let (id, now, entropy) = (event.id(), event.now(), event.entropy());
+                    let written = write_anchor(event.connection(), id, reader, &anchor, now, entropy).await?;
+                    Ok::<_, DbError>((anchor.seq, written))
+                };
+                self.with_event(event, write).await?
+            }
+            ChainOf::Organization(organization) => {
+                let anchor = self.anchor_of_organization(organization).await?;
+                let (now, entropy) = (self.now().await?, self.entropy());
+                let mut connection = self.pool().acquire().await?;
+                let outside = EventId(Uuid::nil());
+                let written = write_anchor(&mut connection, outside, reader, &anchor, now, entropy).await?;
+                (anchor.seq, written)
+            }
+        };
+        self.hints().message.notify_one();
+        Ok(if written { AnchorMailed::Written(seq) } else { AnchorMailed::Before(seq) })
     }
 }
 

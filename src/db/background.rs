@@ -11,8 +11,8 @@ use crate::domain::offer::OfferState;
 /// Everything that stands around a message's facts, as it is now.
 #[derive(Clone, Debug)]
 pub struct Background {
-    /// Who is told.
-    pub person: PersonId,
+    /// Who is told; nobody where it is one of the staff.
+    pub person: Option<PersonId>,
     /// What they are called.
     pub person_name: String,
     /// Whether they want nothing but what is essential.
@@ -25,8 +25,9 @@ pub struct Background {
     pub event: Option<BackgroundEvent>,
     /// The entry concerned, or else the person's latest on this event.
     pub entry: Option<EntryId>,
-    /// Where it goes: the address a code is for, or else the best of the person's.
-    pub contact: Option<(ContactId, String)>,
+    /// Where it goes: the address a code is for, or else the best of the person's; of staff who still work there, the
+    /// one they sign in with, which is no contact of a customer.
+    pub contact: Option<(Option<ContactId>, String)>,
     /// The offer concerned, as it is now.
     pub offer: Option<BackgroundOffer>,
     /// The code, as it is now.
@@ -82,16 +83,18 @@ impl Db {
         facts: &Facts,
     ) -> Result<Background, DbError> {
         let row = sqlx::query!(
-            r#"SELECT m.person_id, p.name AS person_name, p.news_stopped_at IS NOT NULL AS "news_stopped!",
+            r#"SELECT m.person_id, coalesce(p.name, s.name) AS "person_name!", p.news_stopped_at IS NOT NULL AS "news_stopped!",
                       g.name AS organization_name, g.contact AS organization_contact,
                       e.name AS "event_name?", e.slug AS "slug?", e.venue AS "venue?", e.zone AS "zone?", e.starts_at,
                       coalesce($3, latest.id) AS entry_id,
-                      c.id AS "contact_id?", c.value AS "address?",
+                      c.id AS "contact_id?",
+                      coalesce(c.value, CASE WHEN s.disabled_at IS NULL THEN s.email END) AS "address?",
                       o.id AS "offer_id?", o.state AS "offer_state?", o.expires_at AS "offer_expires_at?",
                       o.reactivations AS "reactivations?",
                       k.expires_at AS "code_expires_at?", k.used_at IS NOT NULL AS "code_used!"
                FROM messages m
-               JOIN persons p ON p.id = m.person_id
+               LEFT JOIN persons p ON p.id = m.person_id
+               LEFT JOIN staff s ON s.id = m.staff_id
                JOIN organizations g ON g.id = m.organization_id
                LEFT JOIN events e ON e.id = m.event_id
                LEFT JOIN offers o ON o.event_id = m.event_id AND o.id = $4
@@ -132,14 +135,14 @@ impl Db {
             _ => None,
         };
         Ok(Background {
-            person: PersonId(row.person_id),
+            person: row.person_id.map(PersonId),
             person_name: row.person_name,
             news_stopped: row.news_stopped,
             organization_name: row.organization_name,
             organization_contact: row.organization_contact,
             event,
             entry: row.entry_id.map(EntryId),
-            contact: row.contact_id.zip(row.address).map(|(id, address)| (ContactId(id), address)),
+            contact: row.address.map(|address| (row.contact_id.map(ContactId), address)),
             offer,
             code: row.code_expires_at.map(|expires_at| BackgroundCode { expires_at, used: row.code_used }),
         })

@@ -33,8 +33,8 @@ pub struct MessageLine {
     pub zone: chrono_tz::Tz,
     /// Which.
     pub id: MessageId,
-    /// To whom.
-    pub person: PersonId,
+    /// To whom; nobody where it is to one of the staff.
+    pub person: Option<PersonId>,
     /// What they are called.
     pub person_name: String,
     /// Why; `None` when this program does not know the word.
@@ -118,7 +118,7 @@ struct LineRow {
     event_name: Option<String>,
     zone: Option<String>,
     id: Uuid,
-    person_id: Uuid,
+    person_id: Option<Uuid>,
     person_name: String,
     occasion: String,
     state: String,
@@ -139,7 +139,7 @@ impl TryFrom<LineRow> for MessageLine {
             event_name: row.event_name,
             zone: zone.parse().map_err(|_| DbError::Unreadable("time zone", zone.to_owned()))?,
             id: MessageId(row.id),
-            person: PersonId(row.person_id),
+            person: row.person_id.map(PersonId),
             person_name: row.person_name,
             occasion: Occasion::parse(&row.occasion),
             state: word(MessageState::parse, "message state", &row.state)?,
@@ -158,7 +158,7 @@ macro_rules! select_lines {
         sqlx::query_as!(
             LineRow,
             r#"SELECT m.event_id AS "event_id!", e.name AS "event_name?", e.zone AS "zone?", m.id AS "id!",
-                      m.person_id AS "person_id!", p.name AS person_name, m.occasion AS "occasion!", m.state AS "state!",
+                      m.person_id, coalesce(p.name, s.name) AS "person_name!", m.occasion AS "occasion!", m.state AS "state!",
                       m.made_at AS "made_at!", m.told_at, m.next_attempt_at, m.attempts AS "attempts!", m.note "#
                 + $tail,
             $($argument),*
@@ -186,7 +186,7 @@ impl Db {
         let made_at = made_at.min(DateTime::from_timestamp(253_402_300_799, 0).unwrap_or(made_at));
         let rows = if let Some(person) = filter.person {
             select_lines!(
-                "FROM messages m JOIN persons p ON p.id = m.person_id LEFT JOIN events e ON e.id = m.event_id
+                "FROM messages m LEFT JOIN persons p ON p.id = m.person_id LEFT JOIN staff s ON s.id = m.staff_id LEFT JOIN events e ON e.id = m.event_id
                  WHERE m.organization_id = $1 AND m.person_id = $2 AND m.state = ANY($3)
                    AND ($4::uuid IS NULL OR m.event_id = $4) AND (m.made_at, m.id) < ($5, $6)
                  ORDER BY m.made_at DESC, m.id DESC LIMIT $7",
@@ -202,11 +202,11 @@ impl Db {
             .await?
         } else if let Some(event) = filter.event {
             select_lines!(
-                "FROM unnest($3::text[]) AS s(state)
+                "FROM unnest($3::text[]) AS t(state)
                  CROSS JOIN LATERAL (
-                     SELECT * FROM messages m WHERE m.event_id = $2 AND m.state = s.state
+                     SELECT * FROM messages m WHERE m.event_id = $2 AND m.state = t.state
                        AND (m.made_at, m.id) < ($4, $5) ORDER BY m.made_at DESC, m.id DESC LIMIT $6) m
-                 JOIN persons p ON p.id = m.person_id LEFT JOIN events e ON e.id = m.event_id
+                 LEFT JOIN persons p ON p.id = m.person_id LEFT JOIN staff s ON s.id = m.staff_id LEFT JOIN events e ON e.id = m.event_id
                  WHERE m.organization_id = $1 ORDER BY m.made_at DESC, m.id DESC LIMIT $6",
                 organization.0,
                 event.0,
@@ -219,11 +219,11 @@ impl Db {
             .await?
         } else {
             select_lines!(
-                "FROM unnest($2::text[]) AS s(state)
+                "FROM unnest($2::text[]) AS t(state)
                  CROSS JOIN LATERAL (
-                     SELECT * FROM messages m WHERE m.organization_id = $1 AND m.state = s.state
+                     SELECT * FROM messages m WHERE m.organization_id = $1 AND m.state = t.state
                        AND (m.made_at, m.id) < ($3, $4) ORDER BY m.made_at DESC, m.id DESC LIMIT $5) m
-                 JOIN persons p ON p.id = m.person_id LEFT JOIN events e ON e.id = m.event_id
+                 LEFT JOIN persons p ON p.id = m.person_id LEFT JOIN staff s ON s.id = m.staff_id LEFT JOIN events e ON e.id = m.event_id
                  ORDER BY m.made_at DESC, m.id DESC LIMIT $5",
                 organization.0,
                 &states,
@@ -297,7 +297,7 @@ impl Db {
         id: MessageId,
     ) -> Result<MessageDetail, DbError> {
         let line: MessageLine = select_lines!(
-            "FROM messages m JOIN persons p ON p.id = m.person_id LEFT JOIN events e ON e.id = m.event_id
+            "FROM messages m LEFT JOIN persons p ON p.id = m.person_id LEFT JOIN staff s ON s.id = m.staff_id LEFT JOIN events e ON e.id = m.event_id
              WHERE m.id = $2 AND m.organization_id = $1",
             organization.0,
             id.0
@@ -315,8 +315,11 @@ impl Db {
         .fetch_one(self.pool())
         .await?;
         let deliveries = sqlx::query!(
-            r#"SELECT d.attempt, d.channel, c.value AS "address?", d.outcome, d.detail, d.started_at, d.finished_at
+            r#"SELECT d.attempt, d.channel, coalesce(c.value, s.email) AS "address?", d.outcome, d.detail, d.started_at,
+                      d.finished_at
                FROM deliveries d LEFT JOIN contacts c ON c.id = d.contact_id
+               LEFT JOIN messages m ON m.event_id = d.event_id AND m.id = d.message_id
+               LEFT JOIN staff s ON s.id = m.staff_id
                WHERE d.event_id = $1 AND d.message_id = $2 ORDER BY d.attempt DESC LIMIT $3"#,
             line.event.0,
             id.0,

@@ -4,8 +4,10 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::staff::StaffMember;
 use super::{DbError, LockedEvent};
 use crate::clock::Entropy;
+use crate::domain::audit::anchor::Anchor;
 use crate::domain::ids::{EventId, OrganizationId, PersonId};
 use crate::domain::message::{Facts, Occasion};
 
@@ -65,6 +67,38 @@ pub(super) async fn write(
     .execute(&mut *connection)
     .await?;
     Ok(())
+}
+
+/// Writes an anchor to one of the staff, once for each head; false when that was written before. `event` is the nil id
+/// for the organization's chain.
+pub(super) async fn write_anchor(
+    connection: &mut PgConnection,
+    event: EventId,
+    reader: &StaffMember,
+    anchor: &Anchor,
+    now: DateTime<Utc>,
+    entropy: Entropy,
+) -> Result<bool, DbError> {
+    let facts = serde_json::to_value(Facts { anchor: anchor.to_json(), ..Facts::default() })
+        .map_err(|error| DbError::Unreadable("facts", error.to_string()))?;
+    let written = sqlx::query!(
+        "INSERT INTO messages (event_id, id, organization_id, staff_id, occasion, subject_id, count, facts, state, made_at,
+                               next_attempt_at)
+         VALUES ($1, $2, $3, $4, $5, $4, $6, $7, 'queued', $8, $8)
+         ON CONFLICT (event_id, occasion, subject_id, count) DO NOTHING",
+        event.0,
+        entropy.id(),
+        reader.organization.0,
+        reader.id.0,
+        Occasion::Anchor.as_str(),
+        i32::try_from(anchor.seq).unwrap_or(i32::MAX),
+        facts,
+        now
+    )
+    .execute(connection)
+    .await?
+    .rows_affected();
+    Ok(written == 1)
 }
 
 impl LockedEvent {

@@ -65,7 +65,8 @@ impl Occasion {
             | Self::PausedBySilence
             | Self::StartMoved
             | Self::Extended
-            | Self::BookingCancelled => true,
+            | Self::BookingCancelled
+            | Self::Anchor => true,
             Self::Joined | Self::Declined | Self::Lapsed => false,
         }
     }

@@ -36,6 +36,8 @@ words! {
         Extended = "extended",
         /// Their booking was cancelled.
         BookingCancelled = "booking_cancelled",
+        /// To one of the staff, who asked for it: the head of an audit chain, to be kept elsewhere.
+        Anchor = "anchor",
     }
 }
 
@@ -80,4 +82,7 @@ pub struct Facts {
     /// How often the offer was reactivated: names the token that is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reactivations: Option<i32>,
+    /// The anchor's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
 }

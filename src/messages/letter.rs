@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::Settings;
 use super::render::{self, Common};
 use crate::db::background::{Background, BackgroundEvent};
+use crate::domain::audit::anchor::{Anchor, ORGANIZATION};
 use crate::domain::delivery::Channel;
 use crate::domain::ids::{CodeId, OfferId};
 use crate::domain::message::{Facts, Occasion};
@@ -107,6 +108,9 @@ pub fn no_longer_true(
             }
             Some(_) => None,
         },
+        Occasion::Anchor if around.contact.is_none() => {
+            Some("Whoever asked for it does not work here any more.")
+        }
         Occasion::Joined
         | Occasion::Accepted
         | Occasion::Declined
@@ -115,7 +119,8 @@ pub fn no_longer_true(
         | Occasion::ListClosed
         | Occasion::EventCancelled
         | Occasion::PausedBySilence
-        | Occasion::BookingCancelled => None,
+        | Occasion::BookingCancelled
+        | Occasion::Anchor => None,
     }
 }
 
@@ -216,19 +221,38 @@ pub fn write(
         }
         .letter(&common),
         Occasion::BookingCancelled => render::BookingCancelled { places, labels, reference }.letter(&common),
+        Occasion::Anchor => anchor(facts, around, instant)?.letter(&common),
     }
+}
+
+fn anchor(
+    facts: &Facts,
+    around: &Background,
+    instant: impl FnOnce(DateTime<Utc>) -> String,
+) -> Result<render::Anchor, LetterError> {
+    let file = facts.anchor.as_deref().ok_or(LetterError::Incomplete("the anchor"))?;
+    let anchor =
+        Anchor::from_json(file).map_err(|_| LetterError::Incomplete("an anchor that can be read"))?;
+    Ok(render::Anchor {
+        name: around.event.as_ref().map_or_else(|| ORGANIZATION.to_owned(), |event| event.slug.clone()),
+        seq: anchor.seq,
+        hash: hex::encode(anchor.hash),
+        taken: anchor.at.map(instant).ok_or(LetterError::Incomplete("when the anchor was taken"))?,
+        file: file.trim_end().to_owned(),
+    })
 }
 
 fn common(settings: &Settings, occasion: Occasion, around: &Background, show: Show) -> Common {
     let links = settings.links();
     let event = around.event.as_ref();
     let organization = one_line(&around.organization_name);
-    let unsubscribe = (!occasion.is_essential()).then(|| {
+    let unsubscribe = around.person.filter(|_| !occasion.is_essential()).map(|person| {
         links.unsubscribe(&match show {
-            Show::Revealed => settings.secret.unsubscribe_token(around.person),
+            Show::Revealed => settings.secret.unsubscribe_token(person),
             Show::Masked => MASK.to_owned(),
         })
     });
+    let of_customer = || around.entry.map_or_else(|| links.me(), |entry| links.entry(entry));
     Common {
         person: one_line(&around.person_name),
         event: event.map_or_else(|| organization.clone(), |event| one_line(&event.name)),
@@ -236,7 +260,7 @@ fn common(settings: &Settings, occasion: Occasion, around: &Background, show: Sh
         venue: event.map(|event| one_line(&event.venue)).unwrap_or_default(),
         organization,
         contact: one_line(&around.organization_contact),
-        manage: around.entry.map_or_else(|| links.me(), |entry| links.entry(entry)),
+        manage: around.person.map(|_| of_customer()).unwrap_or_default(),
         event_page: event.map_or_else(|| links.me(), |event| links.event(&event.slug)),
         unsubscribe,
     }

@@ -21,7 +21,7 @@ pub(super) struct Common {
     pub organization: String,
     /// Whom to ask; may be empty.
     pub contact: String,
-    /// Where the person sees and leaves.
+    /// Where the person sees and leaves; empty for staff.
     pub manage: String,
     /// The public page.
     pub event_page: String,
@@ -141,6 +141,10 @@ letters! {
         places: String, labels: String, reference: Option<String>,
     }
     subject |m, c| format!("Cancelled: {} at {}", m.places, c.event);
+
+    /// The head of an audit chain, for staff to keep elsewhere. `name` is what the names of the chain's files begin with.
+    Anchor("mail/anchor.txt", "mail/anchor.html") { name: String, seq: i64, hash: String, taken: String, file: String }
+    subject |m, c| format!("Anchor of the audit of {}: record {}", c.event, m.seq);
 }
 
 /// "1 place", "3 places".

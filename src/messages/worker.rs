@@ -290,17 +290,17 @@ async fn write(db: &Db, settings: &Settings, claim: &Claim) -> Result<Prepared, 
         return Ok(Prepared::Done(None, Verdict::Permanent { detail, contact_refused: false }));
     };
     let Some(relay) = &settings.smtp else {
-        return Ok(Prepared::Done(Some(contact), Verdict::Accepted));
+        return Ok(Prepared::Done(contact, Verdict::Accepted));
     };
     let Some(to) = EmailAddress::parse(&address).ok().and_then(|address| address.value().parse().ok()) else {
         let detail = "This is not an address that mail can be sent to.".to_owned();
-        return Ok(Prepared::Done(Some(contact), Verdict::Permanent { detail, contact_refused: true }));
+        return Ok(Prepared::Done(contact, Verdict::Permanent { detail, contact_refused: true }));
     };
     let to = Mailbox::new(Some(one_line(&around.person_name)).filter(|name| !name.is_empty()), to);
     let from = relay.sender_for(&around.organization_name);
     let id = message_id(settings, claim.message);
     let parcel = parcel(id, from, to, &around, &letter, now).map_err(Unwritable::Mail)?;
-    Ok(Prepared::Send(Some(contact), Box::new(parcel)))
+    Ok(Prepared::Send(contact, Box::new(parcel)))
 }
 
 /// The mail with its headers. The Message-ID is the row's, so that a duplicate can be recognised.

@@ -4,9 +4,14 @@ use std::path::PathBuf;
 
 use fairlist::domain::draw::file::{DrawFile, FORMAT};
 use fairlist::domain::role::Role;
+use fairlist::messages::smtp::Server;
+use fairlist::messages::{self, Mailer, Outcome, Relay};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
-use crate::harness::desk::Desk;
+use crate::harness::database::secret;
+use crate::harness::desk::{Desk, says};
+use crate::harness::smtp::SmtpServer;
 use crate::harness::world::two_hours;
 use crate::program::{Said, fairlist, run};
 
@@ -91,6 +96,59 @@ async fn a_sound_audit_is_said_to_be_so_with_what_only_an_anchor_can_tell() {
     let anchor = format!("{}:{}", download.records, download.head);
     let said = download.verify(&download.text, &["--anchor", &anchor]).await.succeeded();
     assert!(said.contains("It ends with the record of the anchor."), "{said}");
+}
+
+#[tokio::test]
+async fn what_a_mailed_anchor_says_to_run_verifies_the_audit_and_finds_what_was_cut_off() {
+    let desk = Desk::with(two_hours(), 2).await;
+    desk.world.all_waiting(&["Otto", "Nina"]).await;
+    desk.world.settle().await;
+    let mut olga = desk.at_work("Olga", Role::Owner).await;
+    let page = olga.get(&desk.path("/audit")).await;
+    let mail = page.attribute("main form[action$='/audit/anchor']", "action").expect("a button");
+    says(&olga.submit(&mail, &[]).await, "is being mailed to olga@staff.example.");
+    // A real mail server takes it, beside those to customers.
+    let server = SmtpServer::start().await;
+    let relay = Relay {
+        server: Server::parse(&format!("smtp://{}", server.address())).expect("an address"),
+        from: "waitlist@fairlist.example".parse().expect("a sender"),
+    };
+    let settings = messages::Settings::new("http://localhost".parse().expect("a URL"), secret(), Some(relay));
+    let mut mailer = Mailer::new(desk.world.database.db(), settings.into(), CancellationToken::new());
+    while matches!(mailer.tick().await.expect("a tick"), Outcome::Worked(_)) {}
+    let mail = server.next_mail_to("olga@staff.example").await;
+    let text = mail.text();
+    assert!(
+        mail.header("subject").starts_with("Anchor of the audit of Spring Concert"),
+        "{}",
+        mail.header("subject")
+    );
+    assert!(mail.header("list-unsubscribe").is_empty() && !text.contains("/me"), "{text}");
+
+    // Its command line, word for word, with its files.
+    let line = text.lines().find(|line| line.starts_with("fairlist verify ")).expect("a command");
+    let mut words: Vec<&str> = line.split_whitespace().skip(1).collect();
+    let directory = TempDir::new().expect("a directory");
+    let audit = olga.get(&desk.path("/audit.csv")).await.body;
+    std::fs::write(directory.path().join(words[1]), &audit).expect("the audit");
+    let verify = async |words: &[&str]| {
+        let mut command = fairlist(words);
+        command.current_dir(directory.path());
+        run(command).await
+    };
+    let said = verify(&words).await.succeeded();
+    assert!(said.contains("It ends with the record of the anchor."), "{said}");
+    let file = &text[text.find('{').expect("a file")..=text.rfind('}').expect("its end")];
+    std::fs::write(directory.path().join("spring-anchor.json"), file).expect("the anchor");
+    let typed = std::mem::replace(&mut words[3], "spring-anchor.json");
+    let said = verify(&words).await.succeeded();
+    assert!(said.contains("the record of the anchor that was taken on 2027-03-01T09:00:00Z."), "{said}");
+    let lines: Vec<&str> = audit.split_inclusive('\n').collect();
+    std::fs::write(directory.path().join(words[1]), lines[..lines.len() - 1].concat()).expect("cut");
+    for anchor in ["spring-anchor.json", typed] {
+        words[3] = anchor;
+        Download::unsound(&verify(&words).await, &["missing at the end"]);
+    }
 }
 
 #[tokio::test]

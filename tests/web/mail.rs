@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use fairlist::domain::delivery::{Channel, Verdict};
-use fairlist::domain::ids::MessageId;
+use fairlist::domain::ids::{MessageId, StaffId};
 use fairlist::domain::password::NewPassword;
 use fairlist::domain::role::Role;
 use fairlist::messages::smtp::Server;
@@ -240,4 +240,47 @@ async fn a_scanner_changes_nothing_and_one_click_stops_mail_but_keeps_the_place_
     }
     let elsewhere = program.post_raw(&path, &[], &[("sec-fetch-site", "cross-site")]).await;
     assert_eq!(elsewhere.status, StatusCode::FORBIDDEN, "a page elsewhere cannot press the button");
+}
+
+/// An anchor is for whoever asks: once for each head, readable in the mailbox, and gone with whoever does not work
+/// here any more.
+#[tokio::test]
+async fn an_anchor_is_mailed_to_whoever_asked_for_it_and_nobody_else() {
+    let mailbox = Mailbox::open().await;
+    let mut owner = mailbox.staff("olga@house.example", Role::Owner).await;
+    let page = format!("/staff/events/{}/audit", mailbox.world.event);
+    owner.get(&page).await;
+    let answer = owner.submit(&format!("{page}/anchor"), &[]).await;
+    answer.says("is being mailed to olga@house.example. Messages shows what becomes of it.");
+    let again = owner.submit(&format!("{page}/anchor"), &[]).await;
+    again.says("Nothing was done: the anchor of record");
+    mailbox.drain().await;
+    let shown = owner.get(&format!("/staff/messages/{}", mailbox.message("anchor").await.0)).await;
+    assert_eq!(shown.texts("tbody td[data-label=To]"), ["olga@house.example"]);
+    shown.says("fairlist verify spring-audit.csv --anchor ");
+    assert!(shown.texts("dd a").is_empty(), "no customer to lead to: {}", shown.body);
+    let list = owner.get("/staff/messages").await;
+    assert!(list.text("tbody").contains("anchor"), "{}", list.body);
+
+    // The organization's chain is another; nobody reads it once its owner is gone.
+    let answer = owner.submit("/staff/audit/anchor", &[]).await;
+    answer.says("is being mailed to olga@house.example.");
+    let olga = sqlx::query_scalar("SELECT id FROM staff WHERE email = 'olga@house.example'")
+        .fetch_one(mailbox.world.database.sql())
+        .await
+        .expect("their id");
+    mailbox.world.database.db().disable_staff(StaffId(olga)).await.expect("disabled");
+    mailbox.drain().await;
+    let states: Vec<(String, Option<String>)> = sqlx::query_as(
+        "SELECT state, note FROM messages WHERE occasion = 'anchor' ORDER BY made_at, state DESC",
+    )
+    .fetch_all(mailbox.world.database.sql())
+    .await
+    .expect("messages");
+    assert_eq!(states[0], ("told".to_owned(), None));
+    assert_eq!(states[1].0, "suppressed");
+    assert!(
+        states[1].1.as_deref().is_some_and(|note| note.contains("does not work here any more")),
+        "{states:?}"
+    );
 }

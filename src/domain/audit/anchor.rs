@@ -12,6 +12,9 @@ use crate::domain::ids::{EventId, OrganizationId};
 /// The format's name and version.
 pub const FORMAT: &str = "fairlist-anchor/1";
 
+/// What the names of an organization's files begin with; an event's begin with its name in addresses.
+pub const ORGANIZATION: &str = "organization";
+
 /// A head that was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {

@@ -1,5 +1,5 @@
-//! Verifying a chain where it is kept, and taking its head along as an anchor. Looking changes nothing; a chain too
-//! long for a page is left to `fairlist verify`.
+//! Verifying a chain where it is kept, and taking its head along, or having it mailed, as an anchor. Looking changes
+//! nothing; a chain too long for a page is left to `fairlist verify`.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use url::form_urlencoded;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
 
 use super::super::WebState;
+use super::super::csrf::{NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::Path;
-use super::super::page::{Layout, Page, Section};
+use super::super::page::{Layout, Page, Section, Tone};
 use super::Staff;
-use super::frame::{EventFrame, Tab};
-use crate::db::audit_chains::ChainCheck;
+use super::frame::{EventFrame, Tab, path};
+use crate::db::audit_chains::{AnchorMailed, ChainCheck};
 use crate::domain::audit::ChainOf;
-use crate::domain::audit::anchor::Anchor;
+use crate::domain::audit::anchor::{Anchor, ORGANIZATION};
 use crate::domain::audit::chain::ChainFault;
 use crate::domain::ids::EventId;
 use crate::domain::role::Act;
@@ -29,8 +29,10 @@ pub(super) fn router() -> Router<WebState> {
     Router::new()
         .route("/events/{event}/audit/verify", get(verify))
         .route("/events/{event}/audit/anchor.json", get(anchor))
+        .route("/events/{event}/audit/anchor", post(mail))
         .route("/audit", get(verify_organization))
         .route("/audit/anchor.json", get(anchor_of_organization))
+        .route("/audit/anchor", post(mail_of_organization))
 }
 
 /// How long a page computes.
@@ -44,8 +46,8 @@ struct Verified {
     base: String,
     /// What the files' names begin with.
     name: String,
-    /// For owners, where the chain is sound: the link that writes a mail with the anchor in it.
-    mail: Option<String>,
+    /// For owners, where the chain is sound.
+    may_anchor: bool,
 }
 
 impl Verified {
@@ -58,12 +60,12 @@ impl Verified {
     ) -> Result<Self, Error> {
         let check = state.db.check_chain(of, PATIENCE).await?;
         let sound = matches!(check, ChainCheck::Sound(_) | ChainCheck::Unfinished(_));
-        let mail = if sound && staff.may(Act::TakeAnchor) {
-            Some(mail(&name, &take_anchor(state, of).await?))
-        } else {
-            None
-        };
-        Ok(Self { check, base, name, mail })
+        Ok(Self { check, base, name, may_anchor: sound && staff.may(Act::TakeAnchor) })
+    }
+
+    /// Where the anchor is asked for by mail.
+    fn mail(&self) -> String {
+        format!("{}/anchor", self.base)
     }
 
     /// What to say first, when nothing is wrong.
@@ -165,9 +167,6 @@ async fn verify_organization(
     Ok(Page(OrganizationPage { layout, verified }))
 }
 
-/// What the names of an organization's files begin with.
-pub(super) const ORGANIZATION: &str = "organization";
-
 async fn take_anchor(state: &WebState, of: ChainOf) -> Result<Anchor, Error> {
     Ok(match of {
         ChainOf::Event(event) => state.db.anchor_of_event(event).await?,
@@ -196,18 +195,47 @@ fn download(name: &str, anchor: &Anchor) -> Response {
     (headers, anchor.to_json().unwrap_or_default()).into_response()
 }
 
-/// A mail in the reader's own program: our messages are for customers, and an anchor is safest where we never had it.
-fn mail(name: &str, anchor: &Anchor) -> String {
-    let subject = format!("Anchor of the audit {name}, record {}", anchor.seq);
-    let body = format!(
-        "Keep this mail. With this text saved as {name}-anchor.json, `fairlist verify {name}-audit.csv --anchor \
-         {name}-anchor.json` shows whether the audit is still the one of today.\r\n\r\n{}",
-        anchor.to_json().unwrap_or_default()
-    );
-    let query = form_urlencoded::Serializer::new(String::new())
-        .append_pair("subject", &subject)
-        .append_pair("body", &body)
-        .finish();
-    // Mail programs show a plus as a plus.
-    format!("mailto:?{}", query.replace('+', "%20"))
+async fn mail(
+    State(state): State<WebState>,
+    staff: Staff,
+    Path(event): Path<EventId>,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Redirect, Error> {
+    staff.require(Act::TakeAnchor)?;
+    let event = staff.event(&state, event).await?;
+    mail_anchor(&state, &staff, event.id.into()).await?;
+    Ok(Redirect::to(&path(event.id, "/audit/verify")))
+}
+
+async fn mail_of_organization(
+    State(state): State<WebState>,
+    staff: Staff,
+    VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
+) -> Result<Redirect, Error> {
+    staff.require(Act::TakeAnchor)?;
+    mail_anchor(&state, &staff, staff.member.organization.into()).await?;
+    Ok(Redirect::to("/staff/audit"))
+}
+
+/// To their own address and nobody else's: where an anchor is kept is theirs to choose.
+async fn mail_anchor(state: &WebState, staff: &Staff, of: ChainOf) -> Result<(), Error> {
+    let (tone, said) = match state.db.mail_anchor(of, &staff.member).await? {
+        AnchorMailed::Written(seq) => (
+            Tone::Done,
+            format!(
+                "The anchor of record {} is being mailed to {}. Messages shows what becomes of it.",
+                grouped(seq),
+                staff.member.email
+            ),
+        ),
+        AnchorMailed::Before(seq) => (
+            Tone::Note,
+            format!(
+                "Nothing was done: the anchor of record {}, still the last, was mailed to you before. Messages shows what \
+                 became of it.",
+                grouped(seq)
+            ),
+        ),
+    };
+    staff.flash(tone, said).await
 }

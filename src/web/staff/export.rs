@@ -18,9 +18,10 @@ use serde::Deserialize;
 use super::super::WebState;
 use super::super::error::Error;
 use super::super::extract::{Path, Query};
-use super::{Staff, audit_verify};
+use super::Staff;
 use crate::db::pages_queue::{QueueFilter, QueueRow, QueueView, Turn};
 use crate::domain::audit::ChainOf;
+use crate::domain::audit::anchor::ORGANIZATION;
 use crate::domain::entry::EntryState;
 use crate::domain::ids::EventId;
 use crate::domain::role::Act;
@@ -137,7 +138,7 @@ async fn audit(
 /// What was done outside events.
 async fn organization_audit(State(state): State<WebState>, staff: Staff) -> Result<Response, Error> {
     staff.require(Act::SeeOrganizationAudit)?;
-    Ok(chain(&state, staff.member.organization.into(), audit_verify::ORGANIZATION))
+    Ok(chain(&state, staff.member.organization.into(), ORGANIZATION))
 }
 
 /// A whole chain, the oldest first, with everything that is hashed and the hash: who has it can check it.

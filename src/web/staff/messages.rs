@@ -95,7 +95,7 @@ struct ChannelSentence {
 /// A line of the list, ready to be shown.
 struct Line {
     id: MessageId,
-    person: PersonId,
+    person: Option<PersonId>,
     person_name: String,
     about: String,
     event: Option<String>,
