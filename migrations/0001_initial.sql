@@ -644,8 +644,20 @@ CREATE TABLE channels (
     failures     integer NOT NULL,
     since        timestamptz NOT NULL,
     paused_until timestamptz NOT NULL,
-    reason       text NOT NULL
+    reason       text NOT NULL,
+    -- It is sure that nobody can be told: a single silence may have been a single connection's.
+    down         boolean NOT NULL GENERATED ALWAYS AS (paused_until > since) STORED
 );
+
+-- When nobody could be told: [since, until). Whose deadline ran meanwhile is given the time back, where the rule says so.
+CREATE TABLE outages (
+    channel text NOT NULL CONSTRAINT outages_channel_check CHECK (channel IN ('smtp')),
+    since   timestamptz NOT NULL,
+    until   timestamptz NOT NULL,
+    PRIMARY KEY (channel, since),
+    CONSTRAINT outages_until_check CHECK (until > since)
+);
+CREATE INDEX outages_until ON outages (until);
 
 -- ── audit ──────────────────────────────────────────────────────────────────────────────────────────────────
 

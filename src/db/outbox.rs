@@ -65,6 +65,8 @@ pub struct ChannelTrouble {
     pub paused_until: DateTime<Utc>,
     /// What the server said, or did not say.
     pub reason: String,
+    /// It is sure that nobody can be told; a single silence may have been a single connection's.
+    pub down: bool,
 }
 
 /// What came of asking for a dead letter to be sent again.
@@ -300,7 +302,7 @@ impl Db {
     pub async fn channel_trouble(&self) -> Result<Option<ChannelTrouble>, DbError> {
         Ok(sqlx::query_as!(
             ChannelTrouble,
-            "SELECT failures, since, paused_until, reason FROM channels WHERE channel = 'smtp'"
+            r#"SELECT failures, since, paused_until, reason, down AS "down!" FROM channels WHERE channel = 'smtp'"#
         )
         .fetch_optional(self.pool())
         .await?)
@@ -335,12 +337,28 @@ impl Db {
         Ok(())
     }
 
-    /// Notes that the mail server works.
+    /// Notes that the mail server works: if nobody could be told until now, that is history, and every list is looked at.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn channel_works(&self) -> Result<(), DbError> {
-        sqlx::query!("DELETE FROM channels WHERE channel = 'smtp'").execute(self.pool()).await?;
+    pub async fn channel_works(&self, now: DateTime<Utc>) -> Result<(), DbError> {
+        let asked = sqlx::query!(
+            r#"WITH over AS (DELETE FROM channels WHERE channel = 'smtp' RETURNING channel, since, down),
+                    outage AS (INSERT INTO outages (channel, since, until)
+                               SELECT channel, since, $1 FROM over WHERE down AND since < $1 RETURNING since)
+               INSERT INTO pass_requests AS r (event_id, requested_at)
+               SELECT e.id, $1 FROM events e
+               WHERE e.state = 'published' AND e.list_state <> 'closed' AND EXISTS (SELECT FROM outage) ORDER BY e.id
+               ON CONFLICT (event_id) DO UPDATE SET requested_at = excluded.requested_at, leased_until = NULL
+               WHERE r.requested_at IS NULL"#,
+            now
+        )
+        .execute(self.pool())
+        .await?
+        .rows_affected();
+        if asked > 0 {
+            self.hints().pass.notify_one();
+        }
         Ok(())
     }
 }

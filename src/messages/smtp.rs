@@ -231,6 +231,15 @@ impl Connection {
     }
 }
 
+/// Connects, greets and signs in, as before a mail: what shows whether the server works, without one. Must be given a
+/// time limit.
+///
+/// # Errors
+/// What a mail would have failed with.
+pub async fn greet(server: &Server, hello: &ClientId) -> Result<Connection, Verdict> {
+    connect(server, hello).await.map_err(|error| verdict(Step::Connect, &error))
+}
+
 async fn connect(server: &Server, hello: &ClientId) -> Result<Connection, Error> {
     let tls = || TlsParameters::new(server.host.clone());
     let implicit = if server.protection == Protection::Tls { Some(tls()?) } else { None };

@@ -63,17 +63,27 @@ impl Mailer {
         self.db.take_over_expired_leases(now).await?;
         self.check_contacts(now).await?;
         let channel = self.settings.channel();
-        let mut trouble = None;
-        if channel == Channel::Smtp {
-            trouble = self.db.channel_trouble().await?;
-            if let Some(until) = trouble.as_ref().map(|trouble| trouble.paused_until).filter(|at| *at > now) {
+        let trouble = match &self.settings.smtp {
+            Some(_) => self.db.channel_trouble().await?,
+            None => None,
+        };
+        if let Some(trouble) = &trouble {
+            if trouble.paused_until > now {
                 self.hang_up().await;
-                return Ok(Outcome::Paused(until));
+                return Ok(Outcome::Paused(trouble.paused_until));
+            }
+            // Nothing may be there to be sent, least of all offers: whether it works again has to be found out.
+            if !self.is_greeted(trouble).await? {
+                return Ok(Outcome::Idle);
             }
         }
         let limit = if channel == Channel::Smtp { 1 } else { MAILBOX_BATCH };
         let claims = self.db.claim_messages(channel, limit, now).await?;
         if claims.is_empty() {
+            if trouble.is_some() {
+                self.works_again(now).await?;
+                self.hang_up().await;
+            }
             if self.kept.as_ref().is_some_and(Connection::is_stale) {
                 self.hang_up().await;
             }
@@ -128,10 +138,7 @@ impl Mailer {
                     tracing::warn!(detail, "the mail server does not work");
                     self.db.channel_failed(trouble, detail, *certain, now).await?;
                 }
-                Verdict::Accepted if trouble.is_some() => {
-                    tracing::info!("the mail server works again");
-                    self.db.channel_works().await?;
-                }
+                Verdict::Accepted if trouble.is_some() => self.works_again(now).await?,
                 Verdict::Permanent { detail, .. } => {
                     tracing::warn!(message = %done.claim.message, detail, "a message cannot be delivered");
                 }
@@ -142,6 +149,36 @@ impl Mailer {
             contacts::catch_up(&self.db).await?;
         }
         Ok(())
+    }
+
+    /// Whether a mail server that did not work takes us in again; its connection is kept for the next mail. A mail would
+    /// find out as well, but would have been written in vain.
+    async fn is_greeted(&mut self, trouble: &ChannelTrouble) -> Result<bool, DbError> {
+        let Some(relay) = &self.settings.smtp else { return Ok(true) };
+        let hello = hello(&self.settings);
+        let greeting = smtp::greet(&relay.server, &hello);
+        let greeted = tokio::select! {
+            greeted = tokio::time::timeout(self.settings.send_timeout, greeting) => greeted,
+            () = self.stopping.cancelled() => return Ok(false),
+        };
+        let verdict = match greeted {
+            Ok(Ok(connection)) => {
+                self.kept = Some(connection);
+                return Ok(true);
+            }
+            Ok(Err(verdict)) => verdict,
+            Err(_) => Progress::default().cut_off("no answer within the time limit"),
+        };
+        if let Verdict::ChannelDown { detail, certain } = verdict {
+            tracing::warn!(detail, "the mail server still does not work");
+            self.db.channel_failed(Some(trouble), &detail, certain, self.db.now().await?).await?;
+        }
+        Ok(false)
+    }
+
+    async fn works_again(&self, now: DateTime<Utc>) -> Result<(), DbError> {
+        tracing::info!("the mail server works again");
+        self.db.channel_works(now).await
     }
 
     /// Everything between claim and outcome. A panic in it is a failed attempt, not the end of the worker.

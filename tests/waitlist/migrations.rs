@@ -112,6 +112,7 @@ INSERT INTO wants (event_id, id, wants, words, kinds)
 VALUES (u('e0'), 1, '{"area": {"any_of": ["Balcony"]}}', 'Area: Balcony', '{1}');
 INSERT INTO channels (channel, failures, since, paused_until, reason)
 VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
+INSERT INTO outages (channel, since, until) VALUES ('smtp', '2027-03-01 08:10Z', '2027-03-01 08:40Z');
 INSERT INTO imports (event_id, id, file_name, uploaded_at, made_by, reading, digest, rows_total, rows_done, taken, already,
                      started_at, finished_at)
 VALUES (u('e0'), u('1a'), 'list.csv', '2027-03-01 09:39Z', u('5a'),

@@ -4,6 +4,7 @@ mod contacts;
 mod failures;
 mod leases;
 mod letters;
+mod outages;
 mod sending;
 
 use std::sync::Arc;
