@@ -381,7 +381,7 @@ CREATE TABLE passes (
     last_at        timestamptz NOT NULL,
     outcome        text NOT NULL CONSTRAINT passes_outcome_check CHECK (outcome IN
         ('offered', 'no_places', 'nobody_eligible', 'head_waits', 'batch_full', 'passive', 'closed', 'not_published',
-         'after_start', 'importing', 'reordering', 'manual', 'waiting_for_draw', 'final_call')),
+         'after_start', 'importing', 'reordering', 'manual', 'waiting_for_draw', 'final_call', 'cannot_tell')),
     offered        integer NOT NULL,
     ended          integer NOT NULL,
     open_before    integer NOT NULL,
@@ -417,12 +417,18 @@ CREATE TABLE offers (
     -- A call tells of the places that were open then; later ones are told again when those are gone.
     told_for       timestamptz,
     tellings       integer NOT NULL DEFAULT 0,
+    -- Of a hold: until when the time in which it could not be told is made up for in its deadline, and how many seconds
+    -- of that were for the first letter, which was late: at most one window.
+    made_up_until  timestamptz,
+    late_seconds   integer NOT NULL DEFAULT 0,
     token_hash     bytea NOT NULL,
     PRIMARY KEY (event_id, id),
     CONSTRAINT offers_entry_fkey FOREIGN KEY (event_id, entry_id) REFERENCES entries (event_id, id),
     CONSTRAINT offers_policy_fkey FOREIGN KEY (event_id, policy_version) REFERENCES policies (event_id, version),
     CONSTRAINT offers_call_check CHECK ((kind = 'call') = (told_for IS NOT NULL)),
     CONSTRAINT offers_window_check CHECK (expires_at > made_at),
+    CONSTRAINT offers_made_up_check CHECK (made_up_until IS NULL OR (made_up_until >= made_at AND kind = 'hold')),
+    CONSTRAINT offers_late_check CHECK (late_seconds = 0 OR (late_seconds > 0 AND made_up_until IS NOT NULL)),
     CONSTRAINT offers_ended_check CHECK ((state IN ('pending', 'accepting')) = (ended_at IS NULL)),
     CONSTRAINT offers_end_reason_check CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
     CONSTRAINT offers_in_time_check CHECK (decided_at IS NULL OR decided_at < expires_at),
@@ -658,6 +664,16 @@ CREATE TABLE outages (
     CONSTRAINT outages_until_check CHECK (until > since)
 );
 CREATE INDEX outages_until ON outages (until);
+
+-- Pending holds whose clock stands still, until their event starts: nobody can be told, and the rule they were made under
+-- says to wait. Their deadline moves when telling works again, or when they are answered.
+CREATE VIEW standing_offers AS
+    SELECT o.event_id, o.id, e.starts_at
+    FROM channels c
+    JOIN offers o ON o.state = 'pending' AND o.kind = 'hold' AND o.expires_at > c.since
+    JOIN events e ON e.id = o.event_id AND (e.starts_at IS NULL OR e.starts_at > o.expires_at)
+    JOIN policies p ON p.event_id = o.event_id AND p.version = o.policy_version AND p.telling = 'extend'
+    WHERE c.down;
 
 -- ── audit ──────────────────────────────────────────────────────────────────────────────────────────────────
 

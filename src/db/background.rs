@@ -56,6 +56,8 @@ pub struct BackgroundOffer {
     pub id: OfferId,
     /// Where it is in its life.
     pub state: OfferState,
+    /// When it was made, or last given again.
+    pub made_at: DateTime<Utc>,
     /// Its deadline.
     pub expires_at: DateTime<Utc>,
     /// How often it was given again: names the token that is valid.
@@ -90,6 +92,7 @@ impl Db {
                       c.id AS "contact_id?",
                       coalesce(c.value, CASE WHEN s.disabled_at IS NULL THEN s.email END) AS "address?",
                       o.id AS "offer_id?", o.state AS "offer_state?", o.expires_at AS "offer_expires_at?",
+                      o.made_at AS "offer_made_at?",
                       o.reactivations AS "reactivations?",
                       k.expires_at AS "code_expires_at?", k.used_at IS NOT NULL AS "code_used!"
                FROM messages m
@@ -125,15 +128,20 @@ impl Db {
             }),
             _ => None,
         };
-        let offer = match (row.offer_id, row.offer_state, row.offer_expires_at, row.reactivations) {
-            (Some(id), Some(state), Some(expires_at), Some(reactivations)) => Some(BackgroundOffer {
-                id: OfferId(id),
-                state: word(OfferState::parse, "offer state", &state)?,
-                expires_at,
-                reactivations,
-            }),
-            _ => None,
-        };
+        let offer =
+            match (row.offer_id, row.offer_state, row.offer_made_at, row.offer_expires_at, row.reactivations)
+            {
+                (Some(id), Some(state), Some(made_at), Some(expires_at), Some(reactivations)) => {
+                    Some(BackgroundOffer {
+                        id: OfferId(id),
+                        state: word(OfferState::parse, "offer state", &state)?,
+                        made_at,
+                        expires_at,
+                        reactivations,
+                    })
+                }
+                _ => None,
+            };
         Ok(Background {
             person: row.person_id.map(PersonId),
             person_name: row.person_name,

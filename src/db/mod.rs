@@ -48,6 +48,7 @@ pub mod policies;
 pub mod postgres;
 pub mod sessions;
 pub mod staff;
+pub mod telling;
 
 pub use locked_event::LockedEvent;
 

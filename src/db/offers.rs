@@ -33,6 +33,7 @@ struct OfferRow {
     end_reason: Option<String>,
     reactivations: i32,
     tellings: i32,
+    stands: bool,
 }
 
 impl TryFrom<OfferRow> for Offer {
@@ -58,6 +59,7 @@ impl TryFrom<OfferRow> for Offer {
             end_reason: row.end_reason,
             reactivations: row.reactivations,
             tellings: row.tellings,
+            stands: row.stands,
         })
     }
 }
@@ -69,7 +71,8 @@ macro_rules! select_offers {
             OfferRow,
             "SELECT o.event_id, o.id, o.entry_id, e.person_id, o.kind, o.state, o.party, o.pass_number, o.made_by, o.made_reason, \
              o.policy_version, o.band, o.round, o.rank, o.made_at, o.expires_at, o.ended_at, o.end_reason, \
-             o.reactivations, o.tellings FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id "
+             o.reactivations, o.tellings, EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id) AS \"stands!\" \
+             FROM offers o JOIN entries e ON e.event_id = o.event_id AND e.id = o.entry_id "
                 + $tail,
             $($argument),*
         )
@@ -225,6 +228,8 @@ impl LockedEvent {
                    end_reason = CASE WHEN c.to_state IN ('pending', 'accepting') THEN NULL ELSE c.reason END,
                    decided_at = CASE WHEN c.to_state IN ('accepted', 'accepting') THEN $2::timestamptz END,
                    made_at = CASE WHEN c.token_hash IS NULL THEN o.made_at ELSE $2::timestamptz END,
+                   made_up_until = CASE WHEN c.token_hash IS NULL THEN o.made_up_until END,
+                   late_seconds = CASE WHEN c.token_hash IS NULL THEN o.late_seconds ELSE 0 END,
                    reactivations = o.reactivations + (c.token_hash IS NOT NULL)::integer,
                    token_hash = coalesce(c.token_hash, o.token_hash)
                FROM unnest($3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::bytea[])
@@ -295,7 +300,7 @@ impl LockedEvent {
         )
     }
 
-    /// Pending offers whose deadline is at or before `until`, the earliest first.
+    /// Pending offers whose deadline is at or before `until`, the earliest first; not those whose clock stands still.
     ///
     /// # Errors
     /// What the database says.
@@ -303,7 +308,10 @@ impl LockedEvent {
         let event = self.id();
         offers(
             select_offers!(
-                "WHERE o.event_id = $1 AND o.state = 'pending' AND o.expires_at <= $2 ORDER BY o.expires_at, o.id LIMIT $3",
+                "WHERE o.event_id = $1 AND o.state = 'pending' AND o.expires_at <= $2
+                   AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = $1 AND s.id = o.id
+                                     AND (s.starts_at IS NULL OR s.starts_at > $2))
+                 ORDER BY o.expires_at, o.id LIMIT $3",
                 event.0,
                 until,
                 limit

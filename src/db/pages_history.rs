@@ -118,6 +118,8 @@ pub struct OfferLine {
     pub is_call: bool,
     /// It is the final call.
     pub is_final: bool,
+    /// Its clock stands still: nobody can be told.
+    pub stands: bool,
     /// Where it is in its life.
     pub state: OfferState,
     /// When it was made or given again.
@@ -248,7 +250,8 @@ impl Db {
         let (at, id) = after.map_or((None, Uuid::nil()), |(at, id)| (Some(at), id.0));
         let rows = sqlx::query!(
             r#"SELECT o.id, o.entry_id, o.party, o.state, o.made_at, o.expires_at, o.ended_at, o.end_reason, w.name,
-                      o.kind = 'call' AS "is_call!", o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!", s.name AS "made_by?"
+                      o.kind = 'call' AS "is_call!", o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!", s.name AS "made_by?",
+                      EXISTS (SELECT FROM standing_offers c WHERE c.event_id = o.event_id AND c.id = o.id) AS "stands!"
                FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id LEFT JOIN staff s ON s.id = o.made_by
                WHERE o.event_id = $1 AND o.state = $2
@@ -274,6 +277,7 @@ impl Db {
                     party: row.party,
                     is_call: row.is_call,
                     is_final: row.is_final,
+                    stands: row.stands,
                     state: word(OfferState::parse, "offer state", &row.state)?,
                     made_at: row.made_at,
                     made_by: row.made_by,

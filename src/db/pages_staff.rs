@@ -127,6 +127,8 @@ pub struct LiveOffer {
     pub is_call: bool,
     /// It is the final call.
     pub is_final: bool,
+    /// Its clock stands still: nobody can be told.
+    pub stands: bool,
 }
 
 /// How many of the line are hindered by what; counting stops at [`HINDERED_COUNTED`].
@@ -273,8 +275,10 @@ impl Db {
                       o.expires_at AS "expires_at!", m.state AS "message?"
                FROM events e
                CROSS JOIN LATERAL (
-                   SELECT id, entry_id, party, expires_at, reactivations FROM offers
-                   WHERE event_id = e.id AND state = 'pending' AND expires_at <= $2 ORDER BY expires_at LIMIT $3) o
+                   SELECT id, entry_id, party, expires_at, reactivations FROM offers f
+                   WHERE event_id = e.id AND state = 'pending' AND expires_at <= $2
+                     AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = f.event_id AND s.id = f.id)
+                   ORDER BY expires_at LIMIT $3) o
                JOIN entries n ON n.event_id = e.id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
                LEFT JOIN messages m ON m.event_id = e.id AND m.occasion IN ('offer', 'call') AND m.subject_id = o.id
@@ -436,7 +440,8 @@ impl Db {
     pub async fn live_offers(&self, event: EventId, limit: i64) -> Result<Vec<LiveOffer>, DbError> {
         let rows = sqlx::query!(
             r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, o.kind = 'call' AS "is_call!", w.name,
-                      o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!"
+                      o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!",
+                      EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id) AS "stands!"
                FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
                WHERE o.event_id = $1 AND o.state IN ('pending', 'accepting') ORDER BY o.expires_at, o.id LIMIT $2"#,
@@ -456,6 +461,7 @@ impl Db {
                 expires_at: row.expires_at,
                 is_call: row.is_call,
                 is_final: row.is_final,
+                stands: row.stands,
             })
             .collect())
     }

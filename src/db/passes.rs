@@ -335,7 +335,9 @@ impl Db {
         Ok(sqlx::query!(
             r#"INSERT INTO pass_requests AS r (event_id, requested_at)
                SELECT DISTINCT event_id, $1::timestamptz FROM (
-                   (SELECT event_id FROM offers WHERE state = 'pending' AND expires_at <= $1 LIMIT 10000)
+                   (SELECT o.event_id FROM offers o WHERE o.state = 'pending' AND o.expires_at <= $1
+                      AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id
+                                        AND (s.starts_at IS NULL OR s.starts_at > $1)) LIMIT 10000)
                    UNION ALL (SELECT event_id FROM entries WHERE lapses_at <= $1 LIMIT 10000)
                    UNION ALL (SELECT event_id FROM entries WHERE paused_until <= $1 LIMIT 10000)
                    UNION ALL (SELECT event_id FROM entries WHERE until <= $1 AND NOT until_passed AND state = 'waiting' LIMIT 10000)
@@ -356,14 +358,17 @@ impl Db {
         .rows_affected())
     }
 
-    /// The next instant at which something is due, if anything is.
+    /// The next instant at which something is due, if anything is. While clocks stand still, only polling finds the start
+    /// of their events.
     ///
     /// # Errors
     /// What the database says.
     pub async fn next_due(&self) -> Result<Option<DateTime<Utc>>, DbError> {
         Ok(sqlx::query_scalar!(
             r#"SELECT least(
-                   (SELECT min(expires_at) FROM offers WHERE state = 'pending'),
+                   (SELECT o.expires_at FROM offers o WHERE o.state = 'pending'
+                      AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id)
+                    ORDER BY o.expires_at LIMIT 1),
                    (SELECT min(lapses_at) FROM entries WHERE lapses_at IS NOT NULL),
                    (SELECT min(paused_until) FROM entries WHERE paused_until IS NOT NULL),
                    (SELECT min(until) FROM entries WHERE until IS NOT NULL AND NOT until_passed AND state = 'waiting'),

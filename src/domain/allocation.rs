@@ -45,6 +45,8 @@ words! {
         WaitingForDraw = "waiting_for_draw",
         /// Everybody who could take an open place was called.
         FinalCall = "final_call",
+        /// No channel works, and the rule is to wait.
+        CannotTell = "cannot_tell",
     }
 }
 

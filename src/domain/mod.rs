@@ -30,6 +30,7 @@ pub mod sheet;
 pub mod simulation;
 pub mod slug;
 pub mod standing;
+pub mod telling;
 pub mod trail;
 pub mod when;
 

@@ -76,6 +76,8 @@ pub struct Offer {
     pub reactivations: i32,
     /// How often its holder was told again that a place is open; only of calls.
     pub tellings: i32,
+    /// Nobody can be told at this moment, and the rule it was made under is to wait: its clock stands still.
+    pub stands: bool,
 }
 
 impl Offer {
@@ -85,10 +87,10 @@ impl Offer {
         self.kind == OfferKind::Call && self.made_reason == Some(Reason::FinalCall)
     }
 
-    /// Pending and before its deadline (half-open: the deadline itself is late).
+    /// Pending and before its deadline (half-open: the deadline itself is late), or while its clock stands still.
     #[must_use]
     pub fn is_claimable(&self, now: DateTime<Utc>) -> bool {
-        self.state == OfferState::Pending && now < self.expires_at
+        self.state == OfferState::Pending && (now < self.expires_at || self.stands)
     }
 }
 
@@ -130,18 +132,17 @@ impl Offer {
     pub fn after(&self, act: OfferAct, now: DateTime<Utc>) -> Result<OfferState, Refusal> {
         use OfferState::{Accepted, Accepting, Conflicted, Declined, Expired, Pending, Revoked};
         match (self.state, act) {
-            (Pending, OfferAct::Accept | OfferAct::Decline) if now >= self.expires_at => Err(Refusal::Late),
-            (Pending, OfferAct::Accept) => Ok(Accepted),
-            (Pending, OfferAct::Decline) => Ok(Declined),
-            (Pending, OfferAct::Expire) if now >= self.expires_at => Ok(Expired),
-            (Pending, OfferAct::Expire) => Err(Refusal::NotDue),
+            (Pending, OfferAct::Accept) if self.is_claimable(now) => Ok(Accepted),
+            (Pending, OfferAct::Decline) if self.is_claimable(now) => Ok(Declined),
+            (Pending | Expired, OfferAct::Accept | OfferAct::Decline) => Err(Refusal::Late),
+            (Pending, OfferAct::Expire) if self.is_claimable(now) => Err(Refusal::NotDue),
+            (Pending, OfferAct::Expire) => Ok(Expired),
             (Pending, OfferAct::Revoke) => Ok(Revoked),
             (Accepting, _) => Err(Refusal::BeingConfirmed),
             (Expired | Revoked, OfferAct::Reactivate) if self.kind == OfferKind::Call => {
                 Err(Refusal::NotAHold)
             }
             (Expired | Revoked, OfferAct::Reactivate) => Ok(Pending),
-            (Expired, OfferAct::Accept | OfferAct::Decline) => Err(Refusal::Late),
             (state @ (Pending | Accepted | Declined | Expired | Revoked | Conflicted), _) => {
                 Err(Refusal::Already(state))
             }

@@ -79,6 +79,8 @@ words! {
         EventOver = "event_over",
         /// The start moved before the deadline.
         StartMoved = "start_moved",
+        /// Nobody could be told for a while, or the first letter was late.
+        TellingFailed = "telling_failed",
         /// None of the person's contacts works.
         ContactProblem = "contact_problem",
         /// A contact works again.
@@ -151,6 +153,7 @@ impl Reason {
             Self::EventRestored => "the event takes place after all",
             Self::EventOver => "the event has started or is over",
             Self::StartMoved => "the start moved",
+            Self::TellingFailed => "nobody could be told in time",
             Self::ContactProblem => "no contact works",
             Self::ContactWorks => "a contact works again",
             Self::UntilPassed => "the date they wanted to wait until passed",

@@ -11,6 +11,7 @@ use crate::domain::delivery::Channel;
 use crate::domain::ids::{CodeId, OfferId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::OfferState;
+use crate::domain::reason::Reason;
 use crate::domain::when;
 
 /// A mail, ready to be handed over or shown.
@@ -214,6 +215,7 @@ pub fn write(
         }
         .letter(&common),
         Occasion::Extended => render::Extended {
+            made_up: facts.reason.as_deref() == Some(Reason::TellingFailed.as_str()),
             places,
             several,
             deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,

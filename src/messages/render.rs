@@ -130,9 +130,9 @@ letters! {
     }
     subject |_, c| format!("Another deadline for your offer: {}", c.event), key |m| m.link.clone().map(Key::Link);
 
-    /// A later deadline, by staff.
+    /// A later deadline, by staff, or because nobody could be told for a while.
     Extended("mail/extended.txt", "mail/extended.html") {
-        places: String, several: bool, deadline: String, link: String,
+        places: String, several: bool, deadline: String, link: String, made_up: bool,
     }
     subject |m, c| format!("More time for {} at {}, until {}", m.places, c.event, m.deadline), key |m| Some(Key::Link(m.link.clone()));
 

@@ -21,8 +21,9 @@ use crate::domain::contact::EmailAddress;
 use crate::domain::delivery::{Channel, LEASE, Verdict};
 use crate::domain::ids::{ContactId, MessageId};
 use crate::domain::message::{Facts, Occasion};
+use crate::domain::telling::LATE;
 use crate::failpoint;
-use crate::waitlist::contacts;
+use crate::waitlist::{contacts, telling};
 
 /// What a tick did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,8 +317,15 @@ async fn write(db: &Db, settings: &Settings, claim: &Claim) -> Result<Prepared, 
     let occasion =
         Occasion::parse(&claim.occasion).ok_or_else(|| Unwritable::Occasion(claim.occasion.clone()))?;
     let facts: Facts = serde_json::from_value(claim.facts.clone())?;
-    let around = db.background(claim.event, claim.message, &facts).await?;
     let now = db.now().await?;
+    let mut around = db.background(claim.event, claim.message, &facts).await?;
+    if occasion == Occasion::Offer
+        && let Some(offer) = around.offer.filter(|offer| now - offer.made_at > LATE)
+    {
+        telling::before_letter(db, claim.event, offer.id).await?;
+        around = db.background(claim.event, claim.message, &facts).await?;
+        failpoint::reach("message.made_up");
+    }
     if let Some(why) = letter::no_longer_true(occasion, &facts, &around, now) {
         return Ok(Prepared::Done(None, Verdict::Suppressed(why)));
     }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::ending::{Ending, end_offers, labels};
+use super::telling::made_up;
 use super::{Waitlist, decide};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
@@ -135,6 +136,7 @@ struct Known {
 
 async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError> {
     let offers = event.offers(ids).await?;
+    let offers = made_up(event, offers).await?;
     let entries = event.entries(&offers.iter().map(|offer| offer.entry).collect::<Vec<_>>()).await?;
     Ok(Known {
         offers: offers.into_iter().map(|offer| (offer.id, offer)).collect(),

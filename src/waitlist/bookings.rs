@@ -172,7 +172,7 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
     let live = event.live_entries_of(&[command.person]).await?.pop();
     if let Some(entry) = live.as_ref().filter(|entry| entry.state == EntryState::Offered)
         && let Some(offer) = event.live_offers_of(&[entry.id]).await?.pop()
-        && event.now() < offer.expires_at
+        && offer.is_claimable(event.now())
     {
         event.nothing_to_write();
         return Ok(BookOutcome::HasOffer(offer.id));

@@ -23,6 +23,7 @@ pub mod pass;
 pub mod places;
 pub mod placing;
 pub mod staff_offers;
+pub mod telling;
 pub mod together;
 pub mod visitors;
 

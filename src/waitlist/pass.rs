@@ -7,7 +7,7 @@ use chrono::Duration;
 use super::calls;
 use super::draws::{self, Lottery};
 use super::ending::{Ending, end_offers, labels};
-use super::{Waitlist, decide};
+use super::{Waitlist, decide, telling};
 use crate::db::attributes::OpenKind;
 use crate::db::entries::{EntryMove, Reach};
 use crate::db::messages::Draft;
@@ -21,7 +21,7 @@ use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, EventId, OfferId, PlaceId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferKind, OfferState};
-use crate::domain::policy::{Fit, Ordering, Policy};
+use crate::domain::policy::{Fit, Ordering, Policy, Telling};
 use crate::domain::reason::Reason;
 use crate::domain::secret::{Secret, token_hash};
 
@@ -60,6 +60,8 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     event.answer_pass_request().await?;
     super::lists::apply_schedule(event).await?;
     close_when_over(event).await?;
+    let outages = event.outages().await?;
+    telling::after_outages(event, outages).await?;
     let ended = end_due(event).await?;
     let policy = event.policy().await?;
     event.rule_is_due(&policy).await?;
@@ -77,6 +79,7 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
         event.add_pass(outcome, 0, ended, 0).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
     }
+    // A call keeps nothing from anybody: it is written down all the same, and goes out when it can.
     if policy.calls(event.now()) {
         return calls::pass(event, secret, &policy, ended).await;
     }
@@ -88,10 +91,15 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     } else {
         event.open_places(chunk).await?
     };
-    if policy.ordering == Ordering::Lottery
-        && draws::prepare(event, secret, &policy, !places.is_empty()).await? == Lottery::Waits
+    let cannot_tell = policy.telling == Telling::Extend && outages.down_since.is_some() && !places.is_empty();
+    let waits = if policy.ordering == Ordering::Lottery
+        && draws::prepare(event, secret, &policy, !places.is_empty() && !cannot_tell).await? == Lottery::Waits
     {
-        let outcome = PassOutcome::WaitingForDraw;
+        Some(PassOutcome::WaitingForDraw)
+    } else {
+        cannot_tell.then_some(PassOutcome::CannotTell)
+    };
+    if let Some(outcome) = waits {
         event.add_pass(outcome, 0, ended, places.len()).await?;
         return Ok(PassReport { outcome, offered: 0, ended });
     }
@@ -279,6 +287,11 @@ async fn end_due(event: &mut LockedEvent) -> Result<usize, DbError> {
     let limit = i64::try_from(CHUNK).unwrap_or(i64::MAX);
     let now = event.now();
     let due = event.offers_due(now, limit).await?;
+    if due.len() == CHUNK {
+        event.want_pass();
+    }
+    let mut due = telling::made_up(event, due).await?;
+    due.retain(|offer| !offer.is_claimable(now));
     expire(event, &due).await?;
     let entries = event.due_entries(limit).await?;
     let mut moves = Vec::with_capacity(entries.len());

@@ -5,9 +5,9 @@ use chrono::{DateTime, Utc};
 use super::bookings::CancelOutcome;
 use super::ending::{Ending, end_offers};
 use super::pass::tell_of_offer;
+use super::telling::{made_up, tell_of_more_time};
 use super::{Waitlist, decide};
 use crate::db::entries::EntryMove;
-use crate::db::messages::Draft;
 use crate::db::offers::{NewOffer, OfferMove};
 use crate::db::places::{Place, PlaceMove};
 use crate::db::{DbError, LockedEvent};
@@ -16,7 +16,7 @@ use crate::domain::entry::{Entry, EntryState, Return};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
 use crate::domain::kinds::Kinds;
-use crate::domain::message::{Facts, Occasion};
+use crate::domain::message::Occasion;
 use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::reason::StaffReason;
 use crate::domain::secret::token_hash;
@@ -178,7 +178,8 @@ impl Waitlist {
         reason: &StaffReason,
     ) -> Result<ExtendOutcome, DbError> {
         decide!(self, event, async |event| {
-            let before = event.offer(offer).await?;
+            let before = vec![event.offer(offer).await?];
+            let before = made_up(event, before).await?.pop().ok_or(DbError::NotFound)?;
             if !before.is_claimable(event.now()) {
                 event.nothing_to_write();
                 return Ok(ExtendOutcome::NotPending(before.state));
@@ -193,20 +194,7 @@ impl Waitlist {
             change.expires_at = deadline;
             change.note.clone_from(&reason.note);
             event.move_offers(&[change]).await?;
-            event.tell(Draft {
-                person: before.person,
-                occasion: Occasion::Extended,
-                subject: before.id.0,
-                count: i32::try_from(event.now().timestamp() & 0x7fff_ffff).unwrap_or(0),
-                facts: Facts {
-                    entry: Some(before.entry.0),
-                    offer: Some(before.id.0),
-                    party: Some(before.party),
-                    expires_at: Some(deadline),
-                    reactivations: Some(before.reactivations),
-                    ..Facts::default()
-                },
-            });
+            tell_of_more_time(event, &before, deadline, reason.reason);
             Ok(ExtendOutcome::Extended { expires_at: deadline })
         })
         .await

@@ -11,7 +11,7 @@ use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::entry::{Entry, EntryState};
 use fairlist::domain::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, StaffId};
 use fairlist::domain::offer::{Offer, OfferState};
-use fairlist::domain::policy::Policy;
+use fairlist::domain::policy::{Policy, Telling};
 use fairlist::domain::reason::{Reason, StaffReason};
 use fairlist::domain::role::Role;
 use fairlist::waitlist::Waitlist;
@@ -35,9 +35,9 @@ pub struct World {
     pub event: EventId,
 }
 
-/// The rule most stories use: offers live for two hours.
+/// The rule most stories use: offers live for two hours, whether or not anybody sends the letters.
 pub fn two_hours() -> Policy {
-    Policy { window: Some(Duration::hours(2)), ..Policy::first() }
+    Policy { window: Some(Duration::hours(2)), telling: Telling::Run, ..Policy::first() }
 }
 
 /// A reason as staff give it.

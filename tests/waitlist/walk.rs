@@ -12,7 +12,7 @@ use fairlist::domain::event::ListState;
 use fairlist::domain::ids::{
     BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
 };
-use fairlist::domain::policy::{After, Band, Fit, Mode, Ordering, Policy};
+use fairlist::domain::policy::{After, Band, Fit, Mode, Ordering, Policy, Telling};
 use fairlist::domain::reason::{Reason, StaffReason};
 use fairlist::waitlist::Waitlist;
 use fairlist::waitlist::answer::{Accept, Decline};
@@ -491,6 +491,7 @@ async fn walk(seed: u8, fit: Fit, batch_size: i32, after: After) {
         batch_size,
         after_expiry: after,
         after_decline: after,
+        telling: Telling::Run,
         ..Policy::first()
     };
     walk_by(seed, policy).await;
@@ -532,7 +533,12 @@ async fn a_list_that_people_leave_stays_sound() {
 }
 
 pub(super) fn an_hour() -> Policy {
-    Policy { window: Some(Duration::minutes(60)), after_expiry: After::Keep, ..Policy::first() }
+    Policy {
+        window: Some(Duration::minutes(60)),
+        after_expiry: After::Keep,
+        telling: Telling::Run,
+        ..Policy::first()
+    }
 }
 
 #[tokio::test]

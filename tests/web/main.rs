@@ -26,3 +26,4 @@ mod staff_roles;
 mod staff_rule;
 mod staff_simulation;
 mod staff_wants;
+mod telling;

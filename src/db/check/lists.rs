@@ -172,6 +172,7 @@ async fn served_lists(check: &mut Check<'_>) -> Result<Vec<Served>, DbError> {
            JOIN policies p ON p.event_id = e.id AND p.version = e.policy_version
            WHERE e.state = 'published' AND e.list_state <> 'closed' AND p.window_seconds IS NOT NULL
              AND p.ordering <> 'manual' AND p.mode = 'hold' AND (p.cutoff IS NULL OR p.cutoff > $1) AND NOT e.reordering
+             AND NOT (p.telling = 'extend' AND EXISTS (SELECT FROM channels WHERE down))
              AND (e.starts_at IS NULL OR e.starts_at > $1) AND (e.importing_until IS NULL OR e.importing_until <= $1)
              AND NOT EXISTS (SELECT FROM pass_requests r WHERE r.event_id = e.id AND r.requested_at IS NOT NULL)"#,
         check.now

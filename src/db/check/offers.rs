@@ -97,7 +97,9 @@ async fn deadlines(check: &mut Check<'_>) -> Result<(), DbError> {
         Overdue,
         r#"SELECT ARRAY[event_id, id] AS "ids!",
                   format('offer %s is pending, and its deadline was %s', id, expires_at) AS "sentence!"
-           FROM offers WHERE state = 'pending' AND expires_at < $2::timestamptz - interval '60 seconds' LIMIT $1"#,
+           FROM offers o WHERE state = 'pending' AND expires_at < $2::timestamptz - interval '60 seconds'
+             AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id
+                               AND (s.starts_at IS NULL OR s.starts_at > $2::timestamptz - interval '60 seconds')) LIMIT $1"#,
         check.now
     );
     Ok(())

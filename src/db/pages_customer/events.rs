@@ -40,6 +40,8 @@ pub struct EventSheet {
     pub after_expiry: After,
     /// What becomes of an entry that declines.
     pub after_decline: After,
+    /// Since when nobody can be told, where the rule waits for that.
+    pub down_since: Option<DateTime<Utc>>,
     /// What the event says of its places.
     pub attributes: Vec<Attribute>,
     /// Whether anybody ever wanted some kinds of places rather than others.
@@ -88,6 +90,7 @@ struct SheetRow {
     has_wants: bool,
     calls: bool,
     held_until: Option<DateTime<Utc>>,
+    down_since: Option<DateTime<Utc>>,
 }
 
 impl TryFrom<SheetRow> for EventSheet {
@@ -127,6 +130,7 @@ impl TryFrom<SheetRow> for EventSheet {
             after_decline: word(After::parse, "after decline", &row.after_decline)?,
             attributes: attributes::read("attributes of an event", row.attributes)?,
             has_wants: row.has_wants,
+            down_since: row.down_since,
         })
     }
 }
@@ -152,7 +156,8 @@ macro_rules! select_sheets {
                               AND p.kind = ANY(w.kinds)))) THEN c.open ELSE 0 END AS "claimed!",
                    (r.mode = 'notify_all' OR coalesce(r.cutoff <= $1, false)) AS "calls!",
                    (SELECT min(f.expires_at) FROM offers f WHERE f.event_id = v.id AND f.state = 'pending'
-                       AND f.kind = 'hold' AND f.expires_at > $1) AS held_until
+                       AND f.kind = 'hold' AND f.expires_at > $1) AS held_until,
+                   (SELECT min(since) FROM channels WHERE down AND r.telling = 'extend') AS down_since
                FROM events v
                JOIN organizations g ON g.id = v.organization_id
                JOIN policies r ON r.event_id = v.id AND r.version = v.policy_version

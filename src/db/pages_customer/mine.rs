@@ -42,6 +42,8 @@ pub struct MyEntry {
     pub offer: Option<(OfferId, DateTime<Utc>)>,
     /// Whether that offer is a call, which keeps nothing.
     pub is_call: bool,
+    /// Whether its clock stands still, because nobody can be told.
+    pub stands: bool,
     /// Since when it is in this state.
     pub since: DateTime<Utc>,
 }
@@ -72,6 +74,7 @@ struct EntryRow {
     offer_id: Option<Uuid>,
     expires_at: Option<DateTime<Utc>>,
     is_call: bool,
+    stands: bool,
     state_since: DateTime<Utc>,
 }
 
@@ -93,6 +96,7 @@ impl TryFrom<EntryRow> for MyEntry {
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             offer: row.offer_id.map(OfferId).zip(row.expires_at),
             is_call: row.is_call,
+            stands: row.stands,
             since: row.state_since,
             event: event_name!(row)?,
         })
@@ -120,7 +124,8 @@ macro_rules! select_mine {
                    e.band, CASE WHEN r.ordering = 'priority' AND r.bands_shown THEN r.bands ELSE '[]' END
                        AS "bands!: Json<Vec<Band>>",
                    f.id AS "offer_id?", f.expires_at AS "expires_at?",
-                   coalesce(f.kind = 'call', false) AS "is_call!"
+                   coalesce(f.kind = 'call', false) AS "is_call!",
+                   EXISTS (SELECT FROM standing_offers s WHERE s.event_id = f.event_id AND s.id = f.id) AS "stands!"
                FROM entries e
                JOIN events v ON v.id = e.event_id
                JOIN organizations g ON g.id = v.organization_id

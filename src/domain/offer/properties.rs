@@ -28,6 +28,7 @@ fn offer(state: OfferState, kind: OfferKind, made_at: DateTime<Utc>, expires_at:
         end_reason: None,
         reactivations: 0,
         tellings: 0,
+        stands: false,
         made_reason: None,
     }
 }

@@ -158,7 +158,7 @@ impl EntryCard {
             slug: entry.event.slug.clone(),
             deadline: entry
                 .offer
-                .filter(|(_, at)| now < *at)
+                .filter(|(_, at)| now < *at && !entry.stands)
                 .map(|(_, at)| When::new(at, entry.event.zone, now)),
             starts: entry.event.starts_at.map(|at| When::new(at, entry.event.zone, now)),
             party: entry.party,

@@ -40,6 +40,9 @@ pub(super) fn entry_answer(entry: &MyEntry, now: DateTime<Utc>) -> String {
         EntryState::Offered if entry.is_call => {
             format!("You are called: the first to accept has {places}. Nothing is held.")
         }
+        EntryState::Offered if entry.stands => format!(
+            "It is your turn: you have {places}. Your time stands still while no mail of ours goes out."
+        ),
         EntryState::Offered => match entry.offer {
             Some((_, deadline)) if now < deadline => {
                 let until = When::new(deadline, entry.event.zone, now);
@@ -192,6 +195,11 @@ fn why_no_place(
                 ));
             } else if position > 1 && sheet.fit == Fit::Strict {
                 why.push("Somebody before you waits for more places than are open. Nobody is overtaken on this list.".to_owned());
+            } else if let Some(since) = sheet.down_since.filter(|_| !sheet.facts.calls) {
+                why.push(format!(
+                    "A place is kept for the line, and nobody can be told: since {} no mail of ours goes out. Offers go out as soon as it does again.",
+                    When::new(since, sheet.event.zone, now).absolute
+                ));
             } else {
                 why.push("A place has just come free: the next offers go out in a moment.".to_owned());
             }

@@ -123,7 +123,7 @@ impl EntryPage {
 /// Why somebody in the line has no offer yet.
 fn why_waiting(entry: &Entry, position: i64, line: &Line) -> String {
     if let Some(halt) = line.halt {
-        return halt.sentence().to_owned();
+        return halt.sentence();
     }
     if entry.hindrance().is_some() {
         return "Passed over while that is so; the rank is kept.".to_owned();

@@ -192,7 +192,7 @@ impl EventPage {
     /// Why nothing (more) is offered at this moment.
     fn why_nothing(&self) -> String {
         if let Some(halt) = self.line.halt {
-            return halt.sentence().to_owned();
+            return halt.sentence();
         }
         let PlaceCounts { open, held, retire_when_free: over, .. } = self.counts;
         match (open, held, over) {
@@ -299,7 +299,8 @@ async fn show(
         asked: wanted.map(|at| frame.when(at)),
     });
     let trouble =
-        super::now::trouble(&state, wanted, &frame, line.halt.is_none() && entries.eligible > 0).await?;
+        super::now::trouble(&state, wanted, &frame, &policy, line.halt.is_none() && entries.eligible > 0)
+            .await?;
     let layout = staff.event_layout(&frame.event, "Overview").await?.live(if under_way { 2 } else { 10 });
     Ok(Page(EventPage {
         bar: bar(counts),

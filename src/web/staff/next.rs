@@ -2,6 +2,7 @@
 //! act ends with. Decided by the same pure function as a pass.
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 
 use super::super::WebState;
 use super::super::error::Error;
@@ -11,8 +12,9 @@ use crate::db::pages_staff::InLine;
 use crate::db::places::Place;
 use crate::domain::allocation::{Candidate, OpenPlace};
 use crate::domain::event::{Event, EventState, ListState};
-use crate::domain::policy::{Fit, Ordering, Policy};
+use crate::domain::policy::{Fit, Ordering, Policy, Telling};
 use crate::domain::preview::{NextOffer, next_offer};
+use crate::domain::when;
 
 /// As many open places as the page looks at: the next offer takes the first of them.
 const LOOKED_AT: i64 = 200;
@@ -42,6 +44,13 @@ pub enum Halt {
     WaitingForDraw,
     /// Everybody is called; nothing is offered in turn.
     Calls,
+    /// No channel works since then, and the rule is to wait.
+    CannotTell {
+        /// Since when.
+        since: DateTime<Utc>,
+        /// The event's zone.
+        zone: Tz,
+    },
 }
 
 impl Halt {
@@ -73,8 +82,14 @@ impl Halt {
 
     /// It in a sentence.
     #[must_use]
-    pub fn sentence(self) -> &'static str {
+    pub fn sentence(self) -> String {
         match self {
+            Self::CannotTell { since, zone } => {
+                return format!(
+                    "Nobody can be told: the mail server does not work since {}. Offers go out as soon as it works.",
+                    when::absolute(since, zone)
+                );
+            }
             Self::Draft => "Nothing is offered yet: the event is a draft.",
             Self::Cancelled => "Nothing is offered: the event is cancelled.",
             Self::Started => "Nothing is offered any more: the event has started.",
@@ -93,12 +108,27 @@ impl Halt {
             }
             Self::WaitingForDraw => "Offers wait for the draw.",
         }
+        .to_owned()
     }
 
     /// Whether staff can offer by hand all the same.
     #[must_use]
     pub fn allows_by_hand(self) -> bool {
-        matches!(self, Self::Passive | Self::Manual | Self::FinalCallDue | Self::Importing)
+        match self {
+            Self::Passive
+            | Self::Manual
+            | Self::FinalCallDue
+            | Self::Importing
+            // Staff can call whom they offer a place.
+            | Self::CannotTell { .. } => true,
+            Self::Draft
+            | Self::Cancelled
+            | Self::Started
+            | Self::Closed
+            | Self::Reordering
+            | Self::WaitingForDraw
+            | Self::Calls => false,
+        }
     }
 }
 
@@ -169,6 +199,12 @@ impl Line {
         {
             halt = Some(Halt::WaitingForDraw);
         }
+        if halt.is_none()
+            && policy.telling == Telling::Extend
+            && let Some(since) = state.db.down_since().await?
+        {
+            halt = Some(Halt::CannotTell { since, zone: event.zone });
+        }
         Ok(Self { halt, next, open: count })
     }
 
@@ -177,7 +213,7 @@ impl Line {
     pub fn sentence(&self) -> String {
         let Some(next) = &self.next else {
             return match (self.halt, self.open) {
-                (Some(halt), _) => halt.sentence().to_owned(),
+                (Some(halt), _) => halt.sentence(),
                 (None, 0) => "No place is open.".to_owned(),
                 (None, _) => "Nobody in the line could take what is open.".to_owned(),
             };
@@ -187,7 +223,7 @@ impl Line {
             (Some(Halt::Passive | Halt::Manual | Halt::FinalCallDue), 0) => {
                 format!("{name} is first in line and could have {party}: offer them by hand.")
             }
-            (Some(halt), _) => halt.sentence().to_owned(),
+            (Some(halt), _) => halt.sentence(),
             (None, 0) => being_offered(&next.who.name, next.who.candidate.party),
             (None, missing) => {
                 let missing = i64::try_from(missing).unwrap_or(i64::MAX);

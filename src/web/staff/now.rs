@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use chrono::{DateTime, Duration, Utc};
+use chrono_tz::Tz;
 use serde::Deserialize;
 
 use super::super::WebState;
@@ -20,6 +21,7 @@ use crate::domain::allocation::PassOutcome;
 use crate::domain::delivery::MessageState;
 use crate::domain::entry::Hindrance;
 use crate::domain::event::{EventState, ListState};
+use crate::domain::policy::{Policy, Telling};
 use crate::domain::role::Act;
 use crate::domain::when::When;
 
@@ -183,6 +185,7 @@ pub(super) async fn trouble(
     state: &WebState,
     wanted: Option<DateTime<Utc>>,
     frame: &EventFrame,
+    policy: &Policy,
     served: bool,
 ) -> Result<Vec<String>, Error> {
     let mut trouble = Vec::new();
@@ -192,17 +195,24 @@ pub(super) async fn trouble(
             frame.when(since).relative
         ));
     }
-    trouble.extend(mail_trouble(state, frame.now()).await?);
+    let meanwhile = match policy.telling {
+        Telling::Extend => "Until then this event's rule holds nothing new, and deadlines wait.",
+        Telling::Run => "By this event's rule offers go on being made meanwhile, and deadlines run.",
+    };
+    let mail = mail_trouble(state, frame.event.zone, frame.now()).await?;
+    trouble.extend(mail.map(|trouble| format!("{trouble} {meanwhile}")));
     Ok(trouble)
 }
 
-async fn mail_trouble(state: &WebState, now: DateTime<Utc>) -> Result<Option<String>, Error> {
-    let trouble = state.db.channel_trouble().await?.filter(|trouble| trouble.paused_until > now);
+async fn mail_trouble(state: &WebState, zone: Tz, now: DateTime<Utc>) -> Result<Option<String>, Error> {
+    let trouble = state.db.channel_trouble().await?.filter(|trouble| trouble.down);
     Ok(trouble.map(|trouble| {
-        let since = When::new(trouble.since, chrono_tz::UTC, now);
+        let since = When::new(trouble.since, zone, now);
         format!(
             "Halted: no mail goes out since {} ({}). The mail server says: {}. It is tried again by itself; until then, call people.",
-            since.absolute, since.relative, trouble.reason
+            since.absolute,
+            since.relative,
+            trouble.reason.trim_end_matches('.')
         )
     }))
 }
@@ -218,7 +228,7 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
     let aside = state.db.entries_for_staff(organization, SHOWN).await?;
     let filter = MessageFilter { states: vec![MessageState::Dead], ..MessageFilter::default() };
     let dead = state.db.messages(organization, &filter, SHOWN).await?;
-    let mut trouble: Vec<String> = mail_trouble(&state, now).await?.into_iter().collect();
+    let mut trouble: Vec<String> = mail_trouble(&state, chrono_tz::UTC, now).await?.into_iter().collect();
     for event in &events {
         let late = event.pass_wanted.is_some_and(|since| now - since > LATE);
         if late && event.state == EventState::Published && event.list != ListState::Closed {

@@ -106,7 +106,9 @@ impl OffersPage {
         }
         let back = back_query(&self.view);
         let acts: &[OfferAct] = match row.state {
-            OfferState::Pending if row.expires_at > self.layout.now => &[OfferAct::Extend, OfferAct::Revoke],
+            OfferState::Pending if row.stands || row.expires_at > self.layout.now => {
+                &[OfferAct::Extend, OfferAct::Revoke]
+            }
             OfferState::Pending => &[OfferAct::Revoke],
             OfferState::Expired | OfferState::Revoked => &[OfferAct::Reactivate],
             OfferState::Accepting | OfferState::Accepted | OfferState::Declined | OfferState::Conflicted => {

@@ -14,7 +14,7 @@ use super::super::page::{FilterLink, Layout, Page};
 use super::Staff;
 use super::entry_acts::EntryAct;
 use super::frame::{EventFrame, Tab, back_query, people};
-use super::next::Line;
+use super::next::{Halt, Line};
 use super::offer_acts::OfferAct;
 use super::words;
 use crate::db::counts::EntryCounts;
@@ -187,7 +187,7 @@ impl QueuePage {
 
     /// What the line does without anybody, in a sentence.
     fn by_itself(&self) -> String {
-        self.line.halt.map_or_else(|| self.policy.by_itself(), |halt| halt.sentence().to_owned())
+        self.line.halt.map_or_else(|| self.policy.by_itself(), Halt::sentence)
     }
 
     fn sort_link(&self) -> (String, &'static str) {

@@ -146,6 +146,9 @@ pub fn pass(outcome: PassOutcome, offered: i32) -> String {
         PassOutcome::Manual => "nothing offered: staff decide who is offered a place".to_owned(),
         PassOutcome::WaitingForDraw => "nothing offered: nobody is ranked before the draw".to_owned(),
         PassOutcome::FinalCall => "everybody who could take an open place was called".to_owned(),
+        PassOutcome::CannotTell => {
+            "nothing offered: nobody can be told, because the mail server does not work".to_owned()
+        }
         PassOutcome::Importing => "nothing offered: a file is being imported".to_owned(),
     }
 }

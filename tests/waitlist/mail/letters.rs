@@ -36,6 +36,7 @@ fn around(zone: Tz) -> Background {
         offer: Some(BackgroundOffer {
             id: OfferId(Uuid::from_u128(4)),
             state: OfferState::Pending,
+            made_at: at("2027-03-27T22:30:00Z"),
             expires_at: at("2027-03-28T00:30:00Z"),
             reactivations: 0,
         }),

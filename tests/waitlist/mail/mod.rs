@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use fairlist::domain::ids::{MessageId, PersonId};
 use fairlist::domain::message::{Facts, Occasion};
+use fairlist::domain::policy::Policy;
 use fairlist::messages::smtp::Server;
 use fairlist::messages::{Mailer, Outcome, Relay, Settings};
 use sqlx::Row as _;
@@ -45,7 +46,12 @@ impl Office {
 
     /// A server at an address that the test changes.
     async fn with(address: impl FnOnce(String) -> String) -> Self {
-        let world = World::with(two_hours(), 0).await;
+        Self::under(two_hours(), address).await
+    }
+
+    /// The same with this rule.
+    async fn under(rule: Policy, address: impl FnOnce(String) -> String) -> Self {
+        let world = World::with(rule, 0).await;
         let server = SmtpServer::start().await;
         let relay = Relay {
             server: Server::parse(&address(format!("smtp://{}", server.address()))).expect("an address"),

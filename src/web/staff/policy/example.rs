@@ -66,7 +66,7 @@ impl Example {
         }
         let halted = Halt::of(event, policy, now).filter(|halt| !halt.allows_by_hand());
         if let Some(halt) = halted {
-            return Ok(Self { opening, lines: vec![halt.sentence().to_owned()] });
+            return Ok(Self { opening, lines: vec![halt.sentence()] });
         }
         let eligible = state.db.entry_counts(event.id).await?.eligible;
         if policy.ordering == Ordering::Lottery && before.ordering != Ordering::Lottery {
