@@ -87,9 +87,9 @@ async fn staff_read_since_when_nobody_can_be_told_and_what_the_rule_does() {
     page.says(&format!(
         "Halted: no mail goes out {since} (2 h ago). The mail server says: 421 come back later."
     ));
-    page.says("Until then this event's rule holds nothing new, and deadlines wait.");
+    page.says("By this event's rule nothing new is held meanwhile, and deadlines wait.");
     page.says("nothing offered: nobody can be told, because the mail server does not work");
-    page.says("waits");
+    page.says("the clock waits");
     assert!(page.attribute("a[href*='/offer?back']", "href").is_some(), "staff can offer and call");
     let page = agent.get(&format!("{event}/offers")).await;
     let extend =

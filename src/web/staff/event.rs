@@ -140,6 +140,10 @@ impl EventPage {
         self.line.halt == Some(Halt::FinalCallDue)
     }
 
+    fn cannot_tell(&self) -> bool {
+        matches!(self.line.halt, Some(Halt::CannotTell { .. }))
+    }
+
     fn joined(&self, next: &NextInLine) -> When {
         self.frame.when(next.who.joined_at)
     }
@@ -215,6 +219,9 @@ impl EventPage {
     fn what_has(&self, place: &PlaceLine) -> String {
         let who = place.name.as_deref().map_or_else(|| "somebody".to_owned(), isolated);
         match (place.state, place.hold) {
+            (PlaceState::Held, Some((_, until))) if until <= self.layout.now && self.cannot_tell() => {
+                format!("kept for {who}: the clock waits")
+            }
             (PlaceState::Held, Some((_, until))) => {
                 format!("kept for {who} until {}", self.frame.said(until))
             }

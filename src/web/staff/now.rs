@@ -196,7 +196,7 @@ pub(super) async fn trouble(
         ));
     }
     let meanwhile = match policy.telling {
-        Telling::Extend => "Until then this event's rule holds nothing new, and deadlines wait.",
+        Telling::Extend => "By this event's rule nothing new is held meanwhile, and deadlines wait.",
         Telling::Run => "By this event's rule offers go on being made meanwhile, and deadlines run.",
     };
     let mail = mail_trouble(state, frame.event.zone, frame.now()).await?;
