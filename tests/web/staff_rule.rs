@@ -283,7 +283,10 @@ async fn a_beacon_is_entered_by_staff_and_verified() {
     post(&desk, &mut mary, &fields).await.location().expect("saved");
     desk.world.all_waiting(&["Ada", "Ben"]).await;
     desk.world.settle().await;
+    let overview = mary.get(&desk.path("")).await;
+    assert_eq!(overview.attribute("#event-live .acts a[href$='/draws']", "href"), Some(desk.path("/draws")));
     let page = mary.get(&desk.path("/draws")).await;
+    assert!(page.attribute("a[href$='/draws/hold']", "href").is_none(), "one draw after the other");
     says(&page, "Draw 1 waits for its beacon: 2 people are in the pool.");
     let answer = mary.post(&desk.path("/draws/beacon"), &[("signature", "round seven")]).await;
     assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY);

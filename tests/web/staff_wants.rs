@@ -2,6 +2,7 @@
 //! people choose it when they join, and everybody reads it where it matters.
 
 use axum::http::StatusCode;
+use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
 
 use crate::harness::desk::{Desk, says};
@@ -170,4 +171,27 @@ async fn a_visitor_waits_for_what_they_want_although_other_places_are_free() {
     again.get("/e/spring").await;
     let answer = again.post("/e/spring/join", &[&who[..], &[("want.area.Stalls", "on")]].concat()).await;
     assert_eq!(answer.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn who_is_ahead_and_wants_something_else_is_named_beside_who_is_next() {
+    let desk = Desk::with(Policy { window: None, ..two_hours() }, 0).await;
+    let mut mary = desk.at_work("Mary", Role::Manager).await;
+    name_attributes(&desk, &mut mary).await;
+    let line = desk.world.all_waiting(&["Ada", "Ben"]).await;
+    let wants = desk.path(&format!("/entries/{}/wants", line[0].id));
+    mary.get(&wants).await;
+    mary.submit(&wants, &[("want.area.Balcony", "on"), ("reason", "customer_asked")]).await;
+    let page = mary.get(&desk.path("/places")).await;
+    let once = page.attribute("input[name=once]", "value").expect("a name for the act");
+    mary.post(&desk.path("/places"), &[("count", "1"), ("once", &once), ("said.area", "Stalls")]).await;
+    desk.world.settle().await;
+    let page = mary.get(&desk.path("")).await;
+    says(
+        &page,
+        "First in line: Ben, 1 place, place 1 (Area: Stalls), joined first of those who want what is open",
+    );
+    says(&page, "Ada is ahead and waits for what they want: too little of it is open.");
+    let place = page.attribute("#event-live a[href*='/places/']", "href").expect("the place");
+    says(&mary.get(&format!("{place}/describe")).await, "What is place 1?");
 }

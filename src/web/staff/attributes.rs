@@ -241,9 +241,11 @@ async fn place_page(
     let status = if errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let frame = EventFrame::new(event, Tab::Places, staff.now);
     let back = frame.path(format!("/places/{}", place.id));
+    // Without what is said of it: the form has that.
+    let name = place.label.unwrap_or_else(|| format!("place {}", place.number));
     let page = DescribePage {
         layout: staff.event_layout(&frame.event, "Describe a place").await?,
-        heading: format!("What is {}?", isolated(&place.name())),
+        heading: format!("What is {}?", isolated(&name)),
         effect: "Whoever wants what is said here can be offered the place; it is asked at once who is next for it.",
         fields: said_fields(&frame.event.attributes, &form.fields),
         action: format!("{back}/describe"),

@@ -96,7 +96,9 @@ impl EventPage {
             };
         }
         if key.round == 0 && next.who.candidate.declined_at.is_none() && next.passed_over.is_none() {
-            if self.ahead == HinderedCounts::default() {
+            if next.wants_else.is_some() {
+                "joined first of those who want what is open"
+            } else if self.ahead == HinderedCounts::default() {
                 "joined first"
             } else {
                 "joined first of those who can be offered it"
@@ -134,6 +136,10 @@ impl EventPage {
             format!("The call that began at {began} is done: {} were called.", people(call.told.into()))
         };
         Some((sentence, self.frame.when(ended)))
+    }
+
+    fn waits_for_draw(&self) -> bool {
+        self.line.halt == Some(Halt::WaitingForDraw)
     }
 
     fn final_call_is_due(&self) -> bool {

@@ -143,6 +143,8 @@ pub struct NextInLine {
     pub missing: usize,
     /// The first of the line, where it is passed over because it wants more.
     pub passed_over: Option<InLine>,
+    /// The first of the line, where too little is open of what they want.
+    pub wants_else: Option<InLine>,
 }
 
 /// How an event's line stands.
@@ -181,6 +183,15 @@ impl Line {
                 .first()
                 .filter(|first| policy.fit == Fit::Fill && first.candidate.entry != who.candidate.entry);
             let passed_over = first.filter(|first| first.candidate.party > who.candidate.party).cloned();
+            let would_do =
+                |first: &Candidate| asked.iter().filter(|place| first.kinds.has(place.kind)).count();
+            let wants_else = line.first().filter(|first| {
+                let party = usize::try_from(first.candidate.party).unwrap_or(0);
+                first.candidate.entry != who.candidate.entry
+                    && passed_over.is_none()
+                    && would_do(&first.candidate) < party.min(asked.len())
+            });
+            let wants_else = wants_else.cloned();
             let (given, missing) = match next {
                 NextOffer::Ready(chosen) => {
                     open.retain(|place| chosen.places.contains(&place.id));
@@ -188,7 +199,7 @@ impl Line {
                 }
                 NextOffer::WhenFree { missing, .. } => (vec![], missing),
             };
-            Some(NextInLine { who, given, missing, passed_over })
+            Some(NextInLine { who, given, missing, passed_over, wants_else })
         });
         let mut halt = Halt::of(event, policy, now);
         // Somebody waits, and nobody is ranked: only a lottery has that.
