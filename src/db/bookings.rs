@@ -8,6 +8,7 @@ use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::booking::{Booking, BookingSource, BookingState};
 use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId, PlaceId};
+use crate::domain::policy::{Enough, Policy};
 use crate::domain::reason::{Reason, StaffReason};
 
 struct BookingRow {
@@ -124,6 +125,40 @@ impl LockedEvent {
             self.record(record);
         }
         Ok(())
+    }
+
+    /// How many places of the event this person has booked.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn places_of(&mut self, person: PersonId) -> Result<i32, DbError> {
+        let event = self.id();
+        let count = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM bookings
+               WHERE person_id = $2 AND event_id = $1 AND state = 'confirmed'"#,
+            event.0,
+            person.0
+        )
+        .fetch_one(self.connection())
+        .await?;
+        Ok(i32::try_from(count).unwrap_or(i32::MAX))
+    }
+
+    /// Whether `party` more places would be more than the rule lets this person have. Asked of the database only where
+    /// there is a limit.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn enough(
+        &mut self,
+        policy: &Policy,
+        person: PersonId,
+        party: i32,
+    ) -> Result<Option<Enough>, DbError> {
+        if policy.person_limit.is_none() {
+            return Ok(None);
+        }
+        Ok(policy.enough(self.places_of(person).await?, party))
     }
 
     /// Cancels confirmed bookings; their places are freed by the caller in the same transaction.

@@ -147,14 +147,19 @@ impl EntryMove {
     /// What the audit says of the change itself.
     fn record(&self, now: DateTime<Utc>) -> Record {
         let id = self.before.id;
-        let is_wants = self.act == Act::WantsChanged;
-        let subject = if is_wants { Subject::Wants(id) } else { Subject::Entry(id) };
+        // What is asked for, before and after: the same states would tell nothing.
+        let asked = match self.act {
+            Act::WantsChanged => Some((self.before.wants, self.after.wants)),
+            Act::PartyChanged => Some((self.before.party, self.after.party)),
+            _ => None,
+        };
+        let subject = if asked.is_some() { Subject::Wants(id) } else { Subject::Entry(id) };
         let mut record = Record::new(now, self.actor, self.act, subject, self.reason)
             .states(Some(self.before.state.as_str()), Some(self.after.state.as_str()));
-        if is_wants {
+        if let Some((from, to)) = asked {
             record.entry = Some(id);
-            record.from = Some(self.before.wants.to_string().into());
-            record.to = Some(self.after.wants.to_string().into());
+            record.from = Some(from.to_string().into());
+            record.to = Some(to.to_string().into());
         }
         record.order_key = Some(self.after.key);
         record.policy_version = self.policy_version;

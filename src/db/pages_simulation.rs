@@ -48,8 +48,12 @@ impl Db {
         let records = self.happenings(event.id, until).await?;
         let (offers, messages) =
             (self.past_offers(event.id).await?, self.messages_of_offers(event.id).await?);
+        let happenings: Vec<Happening> = records
+            .iter()
+            .filter_map(|stored| Some(Happening { at: stored.at, what: record::what(stored)? }))
+            .collect();
         Ok(Past {
-            entries: self.all_entries(event.id).await?,
+            entries: record::as_they_joined(self.all_entries(event.id).await?, &happenings),
             places: self
                 .all_places(event.id)
                 .await?
@@ -58,10 +62,7 @@ impl Db {
                     (place.number, OpenPlace { id: place.id, opened_at: place.opened_at, kind: place.kind })
                 })
                 .collect(),
-            happenings: records
-                .iter()
-                .filter_map(|stored| Some(Happening { at: stored.at, what: record::what(stored)? }))
-                .collect(),
+            happenings,
             offers,
             bookings: self.bookings_by_offers(event.id).await?,
             messages,
@@ -81,6 +82,7 @@ impl Db {
                AND (subject = 'event'
                     OR subject = 'entry' AND (act NOT IN ('offered', 'accepted', 'declined', 'expired', 'revoked', 'reactivated')
                                               OR to_state = 'removed' OR act = 'accepted' AND policy_version IS NULL)
+                    OR subject = 'wants' AND act = 'party_changed'
                     OR subject = 'place' AND (act IN ('added', 'retired') OR from_state = 'booked' OR act = 'booked' AND from_state = 'open'))
              ORDER BY seq",
             event.0,

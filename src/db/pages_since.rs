@@ -74,7 +74,8 @@ impl Db {
     /// What the database says.
     pub async fn trail_of(&self, entry: &Entry) -> Result<Vec<Stand>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT seq, at, act, actor = 'staff' AS "by_staff!", to_state, reason, order_key FROM audit
+            r#"SELECT seq, at, act, actor = 'staff' AS "by_staff!", from_state, to_state, reason,
+                      order_key FROM audit
                WHERE event_id = $1 AND subject_id = $2 ORDER BY seq DESC LIMIT 500"#,
             entry.event.0,
             entry.id.0
@@ -84,9 +85,13 @@ impl Db {
         let Some(first) = rows.last().map(|row| row.seq) else { return Ok(Vec::new()) };
         let mut marks: Vec<(i64, Mark)> = self.reorderings(entry, first).await?;
         marks.extend(rows.into_iter().filter_map(|row| {
+            let act = Act::parse(&row.act)?;
+            let number = |state: &Option<String>| state.as_deref().and_then(|number| number.parse().ok());
+            let party = number(&row.from_state).zip(number(&row.to_state));
             let mark = EntryMark {
                 at: row.at,
-                act: Act::parse(&row.act)?,
+                act,
+                party: party.filter(|_| act == Act::PartyChanged),
                 reason: Reason::parse(&row.reason),
                 by_staff: row.by_staff,
                 to: row.to_state.as_deref().and_then(EntryState::parse),
@@ -95,7 +100,8 @@ impl Db {
             Some((row.seq, Mark::Own(mark)))
         }));
         marks.sort_unstable_by_key(|(seq, _)| *seq);
-        Ok(trail(marks.into_iter().map(|(_, mark)| mark)))
+        let marks: Vec<Mark> = marks.into_iter().map(|(_, mark)| mark).collect();
+        Ok(trail(&marks, entry.party))
     }
 
     /// The last draws that ranked an entry, and the last changes of order, after a record of the event's audit.
@@ -139,13 +145,14 @@ impl Db {
         let rounds: Vec<i32> = trail.iter().map(|stand| stand.key.round).collect();
         let ranks: Vec<i64> = trail.iter().map(|stand| stand.key.rank).collect();
         let declined: Vec<Option<DateTime<Utc>>> = trail.iter().map(|stand| stand.declined_at).collect();
+        let parties: Vec<i32> = trail.iter().map(|stand| stand.party).collect();
         let eligible: Vec<bool> = trail.iter().map(|stand| stand.how == How::Eligible).collect();
         let kinds: Vec<i32> = (0..=KIND_MAX).filter(|kind| entry.kinds.has(*kind)).collect();
         let rows = sqlx::query!(
             r#"WITH stands AS (
                    SELECT * FROM unnest($3::timestamptz[], $4::smallint[], $5::integer[], $6::bigint[],
-                                        $7::timestamptz[], $8::boolean[])
-                       WITH ORDINALITY AS s(since, band, round, rank, declined_at, eligible, n)),
+                                        $7::timestamptz[], $8::boolean[], $9::integer[])
+                       WITH ORDINALITY AS s(since, band, round, rank, declined_at, eligible, party, n)),
                looks AS (
                    SELECT p.number, p.at, p.offered, p.policy_version, k.band, k.round, k.rank, x.party_above, x.declined_since,
                           x.matching
@@ -159,7 +166,7 @@ impl Db {
                            WHERE $13 OR u.kind = ANY($14)) m ON kinds IS NOT NULL
                        WHERE event_id = $1 AND pass_number = p.number AND k.eligible
                          AND (band, round, rank) > (k.band, k.round, k.rank)
-                         AND (party_above < $9 OR declined_since <= k.declined_at OR m.matching < $9)
+                         AND (party_above < k.party OR declined_since <= k.declined_at OR m.matching < k.party)
                        ORDER BY reason DESC LIMIT 1) x ON true
                    WHERE p.offered > 0 AND p.at >= $2 AND ($12::timestamptz IS NULL OR p.at < $12)),
                counted AS (
@@ -187,7 +194,7 @@ impl Db {
             &ranks,
             &declined as &[Option<DateTime<Utc>>],
             &eligible,
-            entry.party,
+            &parties,
             LOOKED_BACK,
             limit,
             until,

@@ -196,6 +196,8 @@ words! {
         Moved = "moved",
         /// What an entry wants of a place was changed.
         WantsChanged = "wants_changed",
+        /// How many places an entry asks for was changed.
+        PartyChanged = "party_changed",
         /// Something else is said of a place.
         Described = "described",
         /// Somebody was invited to the staff, or their access changed.

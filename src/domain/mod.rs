@@ -21,6 +21,7 @@ pub mod password;
 pub mod place;
 pub mod placing;
 pub mod policy;
+pub mod policy_changes;
 pub mod policy_words;
 pub mod preview;
 pub mod reason;

@@ -404,12 +404,29 @@ impl Policy {
         largest_party(self.party_limit, self.person_limit)
     }
 
+    /// Whether `party` more places would be more than one person may have who has booked so many.
+    #[must_use]
+    pub fn enough(&self, has: i32, party: i32) -> Option<Enough> {
+        self.person_limit
+            .filter(|most| has > 0 && has.saturating_add(party) > *most)
+            .map(|most| Enough { has, most })
+    }
+
     /// The deadline of an offer made at `now` with this window: never after the start.
     #[must_use]
     pub fn deadline(window: Duration, now: DateTime<Utc>, starts_at: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let deadline = now + window;
         starts_at.map_or(deadline, |start| deadline.min(start))
     }
+}
+
+/// A person would have more places than the rule lets one person have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enough {
+    /// So many they have booked.
+    pub has: i32,
+    /// So many one person may have.
+    pub most: i32,
 }
 
 /// The largest party of a rule with these limits.

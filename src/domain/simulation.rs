@@ -113,6 +113,15 @@ pub enum What {
         /// The group's number.
         band: i16,
     },
+    /// They ask for another number of places.
+    Party {
+        /// Who.
+        entry: EntryId,
+        /// How many they asked for before.
+        before: i32,
+        /// How many they ask for from then on.
+        party: i32,
+    },
     /// A place came back, or was added.
     Opened(PlaceId),
     /// A place was booked past the list.

@@ -24,6 +24,8 @@ pub struct EntryMark {
     pub to: Option<EntryState>,
     /// The order key from then on.
     pub key: Option<OrderKey>,
+    /// How many places it asked for before and from then on, where that changed.
+    pub party: Option<(i32, i32)>,
 }
 
 /// What changed how an entry stood.
@@ -67,6 +69,8 @@ pub struct Stand {
     pub key: OrderKey,
     /// How it stood.
     pub how: How,
+    /// How many places it asked for.
+    pub party: i32,
     /// When it had last declined.
     pub declined_at: Option<DateTime<Utc>>,
 }
@@ -153,17 +157,20 @@ impl Standing {
     }
 }
 
-/// How an entry stood, from all that changed it, in order.
+/// How an entry that asks for `party` places now stood, from all that changed it, in order.
 #[must_use]
-pub fn trail(marks: impl IntoIterator<Item = Mark>) -> Vec<Stand> {
+pub fn trail(marks: &[Mark], party: i32) -> Vec<Stand> {
+    let asked = |mark: &Mark| if let Mark::Own(mark) = mark { mark.party } else { None };
+    let mut party = marks.iter().find_map(asked).map_or(party, |(before, _)| before);
     let mut flags = Flags::default();
     let (mut state, mut declined_at) = (EntryState::Unconfirmed, None);
     let mut standing: Option<Standing> = None;
     let mut stands: Vec<Stand> = Vec::new();
     for mark in marks {
-        let at = match mark {
+        let at = match *mark {
             Mark::Own(mark) => {
                 flags.follow(&mark);
+                party = mark.party.map_or(party, |(_, after)| after);
                 state = mark.to.unwrap_or(state);
                 standing = Standing::own(standing, mark.key);
                 if mark.act == Act::Declined || mark.reason == Some(Reason::CallEnded) {
@@ -186,7 +193,7 @@ pub fn trail(marks: impl IntoIterator<Item = Mark>) -> Vec<Stand> {
             (state, _) => How::Away(state),
         };
         if let Some(Standing { key, .. }) = standing {
-            stands.push(Stand { since: at, key, how, declined_at });
+            stands.push(Stand { since: at, key, how, party, declined_at });
         }
     }
     stands
@@ -238,20 +245,31 @@ mod tests {
 
     fn mark(at: i64, act: Act, reason: Reason, to: EntryState, rank: i64) -> Mark {
         let key = Some(OrderKey { band: 0, round: 0, rank });
-        Mark::Own(EntryMark { at: minute(at), act, reason: Some(reason), by_staff: false, to: Some(to), key })
+        Mark::Own(EntryMark {
+            at: minute(at),
+            act,
+            reason: Some(reason),
+            by_staff: false,
+            to: Some(to),
+            key,
+            party: None,
+        })
     }
 
     #[test]
     fn what_a_look_meant_follows_from_how_the_entry_stood_then() {
-        let trail = trail([
-            mark(0, Act::Joined, Reason::Joined, EntryState::Unconfirmed, 1),
-            mark(10, Act::Confirmed, Reason::Confirmed, EntryState::Waiting, 1),
-            mark(20, Act::Paused, Reason::Paused, EntryState::Waiting, 1),
-            mark(30, Act::Resumed, Reason::Resumed, EntryState::Waiting, 1),
-            mark(40, Act::Offered, Reason::FirstInOrder, EntryState::Offered, 1),
-            mark(50, Act::Expired, Reason::WindowEnded, EntryState::Waiting, 9),
-            mark(50, Act::Paused, Reason::Silent, EntryState::Waiting, 9),
-        ]);
+        let trail = trail(
+            &[
+                mark(0, Act::Joined, Reason::Joined, EntryState::Unconfirmed, 1),
+                mark(10, Act::Confirmed, Reason::Confirmed, EntryState::Waiting, 1),
+                mark(20, Act::Paused, Reason::Paused, EntryState::Waiting, 1),
+                mark(30, Act::Resumed, Reason::Resumed, EntryState::Waiting, 1),
+                mark(40, Act::Offered, Reason::FirstInOrder, EntryState::Offered, 1),
+                mark(50, Act::Expired, Reason::WindowEnded, EntryState::Waiting, 9),
+                mark(50, Act::Paused, Reason::Silent, EntryState::Waiting, 9),
+            ],
+            1,
+        );
         let at = |n| fate(&trail, minute(n), None);
         assert_eq!(at(-1), Fate::Away(EntryState::Unconfirmed));
         assert_eq!(at(5), Fate::Away(EntryState::Unconfirmed));
@@ -269,17 +287,36 @@ mod tests {
     }
 
     #[test]
+    fn how_many_places_it_asked_for_is_remembered() {
+        let asks = |at, before, after| {
+            let key = Some(OrderKey { band: 0, round: 0, rank: 1 });
+            let (act, reason) = (Act::PartyChanged, Some(Reason::CustomerAsked));
+            let party = Some((before, after));
+            Mark::Own(EntryMark { at: minute(at), act, reason, by_staff: false, to: None, key, party })
+        };
+        let joined = mark(0, Act::Joined, Reason::Joined, EntryState::Waiting, 1);
+        let trail = trail(&[joined, asks(10, 4, 2), asks(20, 2, 3)], 3);
+        let party = |at| stood(&trail, minute(at)).map(|stand| (stand.party, stand.how));
+        assert_eq!(party(5), Some((4, How::Eligible)));
+        assert_eq!(party(10), Some((2, How::Eligible)));
+        assert_eq!(party(99), Some((3, How::Eligible)));
+    }
+
+    #[test]
     fn a_contact_problem_ends_or_is_overruled() {
         let contact = |at, act, reason| mark(at, act, reason, EntryState::Waiting, 1);
-        let trail = trail([
-            contact(0, Act::Joined, Reason::Joined),
-            contact(1, Act::ContactChanged, Reason::ContactProblem),
-            contact(2, Act::Placed, Reason::CustomerAsked),
-            contact(3, Act::ContactChanged, Reason::ContactWorks),
-            contact(4, Act::SetAside, Reason::StaffMistake),
-            contact(5, Act::Paused, Reason::UntilPassed),
-            contact(6, Act::Placed, Reason::CustomerAsked),
-        ]);
+        let trail = trail(
+            &[
+                contact(0, Act::Joined, Reason::Joined),
+                contact(1, Act::ContactChanged, Reason::ContactProblem),
+                contact(2, Act::Placed, Reason::CustomerAsked),
+                contact(3, Act::ContactChanged, Reason::ContactWorks),
+                contact(4, Act::SetAside, Reason::StaffMistake),
+                contact(5, Act::Paused, Reason::UntilPassed),
+                contact(6, Act::Placed, Reason::CustomerAsked),
+            ],
+            1,
+        );
         let hows: Vec<How> = trail.iter().map(|stand| stand.how).collect();
         assert_eq!(
             hows,

@@ -6,9 +6,10 @@ use crate::db::attributes::InUse;
 use crate::db::entries::EntryMove;
 use crate::domain::attribute::{Attribute, Said, Wants};
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::entry::EntryState;
+use crate::domain::entry::{Entry, EntryState};
 use crate::domain::ids::{EntryId, EventId, PlaceId};
 use crate::domain::place::PlaceState;
+use crate::domain::policy::Enough;
 use crate::domain::reason::{Reason, StaffReason};
 
 /// What came of saying something else of an event's places.
@@ -37,11 +38,14 @@ pub enum DescribeOutcome {
     TooManyKinds,
 }
 
-/// What came of changing what somebody wants.
+/// What came of changing what somebody asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantsOutcome {
-    /// They keep their place in the line, and are asked for what they want now.
-    Changed,
+    /// They are asked for what they want now.
+    Changed {
+        /// They want more places than before, which is a new request at the end of the line.
+        to_end: bool,
+    },
     /// They wanted this before.
     Already,
     /// They have an offer, which keeps a place of what they wanted: after it ended.
@@ -50,6 +54,10 @@ pub enum WantsOutcome {
     Over(EntryState),
     /// People on this list want so many different things that it cannot tell one more apart.
     TooManyWants,
+    /// Not between 1 and the largest party.
+    BadParty(i32),
+    /// With what they have booked it would be more than one person may have.
+    Enough(Enough),
 }
 
 impl Waitlist {
@@ -118,7 +126,8 @@ impl Waitlist {
         .await
     }
 
-    /// Changes what somebody wants of a place; they keep their place in the line.
+    /// Changes how many places somebody asks for, and what they want of them. They keep their place in the line, unless
+    /// they ask for more.
     ///
     /// # Errors
     /// [`DbError::NotFound`] when this event has no such entry, or what the database says.
@@ -126,6 +135,7 @@ impl Waitlist {
         &self,
         event: EventId,
         entry: EntryId,
+        party: i32,
         wants: &Wants,
         actor: Actor,
         reason: &StaffReason,
@@ -141,24 +151,42 @@ impl Waitlist {
             let Some(number) = event.number_of_wants(wants).await? else {
                 return Ok(WantsOutcome::TooManyWants);
             };
-            if number == before.wants {
+            if number == before.wants && party == before.party {
                 return Ok(WantsOutcome::Already);
             }
-            let mut after = before.clone();
-            after.wants = number;
-            event
-                .move_entries(&[EntryMove {
-                    before,
-                    after,
-                    actor,
-                    act: Act::WantsChanged,
-                    reason: reason.reason,
-                    note: reason.note.clone(),
-                    policy_version: None,
-                }])
-                .await?;
+            let policy = event.policy().await?;
+            // Who asked for more before the limit was lowered may keep that, or ask for less.
+            let most = policy.largest_party().max(before.party);
+            if !(1..=most).contains(&party) {
+                return Ok(WantsOutcome::BadParty(most));
+            }
+            let to_end = party > before.party;
+            if to_end && let Some(enough) = event.enough(&policy, before.person, party).await? {
+                return Ok(WantsOutcome::Enough(enough));
+            }
+            let change = |before: Entry, after: Entry, act| EntryMove {
+                before,
+                after,
+                actor,
+                act,
+                reason: reason.reason,
+                note: reason.note.clone(),
+                policy_version: None,
+            };
+            let mut after = Entry { wants: number, ..before.clone() };
+            if number != before.wants {
+                event.move_entries(&[change(before.clone(), after.clone(), Act::WantsChanged)]).await?;
+            }
+            if party != before.party {
+                let before = after.clone();
+                after.party = party;
+                if to_end {
+                    after.send_to_end(event.ranks_at_end(1).await?[0]);
+                }
+                event.move_entries(&[change(before, after, Act::PartyChanged)]).await?;
+            }
             event.want_pass();
-            Ok(WantsOutcome::Changed)
+            Ok(WantsOutcome::Changed { to_end })
         })
         .await
     }

@@ -21,6 +21,7 @@ use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EventId, OfferId, PersonId};
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::place::PlaceState;
+use crate::domain::policy::Enough;
 use crate::domain::reason::{Reason, StaffReason};
 
 /// Somebody books without an offer.
@@ -62,6 +63,8 @@ pub enum BookOutcome {
     NotOnSale,
     /// Not between 1 and the largest party.
     BadParty(i32),
+    /// With what they have booked it would be more than one person may have.
+    Enough(Enough),
 }
 
 /// What came of cancelling a booking.
@@ -176,6 +179,10 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
     {
         event.nothing_to_write();
         return Ok(BookOutcome::HasOffer(offer.id));
+    }
+    if let Some(enough) = event.enough(&policy, command.person, command.party).await? {
+        event.nothing_to_write();
+        return Ok(BookOutcome::Enough(enough));
     }
     let met = event.kinds_met(&command.wants).await?;
     let open = event.open_kinds().await?;

@@ -14,7 +14,7 @@ use crate::domain::entry::{Entry, EntrySource, EntryState};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{CodeId, EntryId, EventId, PersonId};
 use crate::domain::message::{Facts, Occasion};
-use crate::domain::policy::Fit;
+use crate::domain::policy::{Enough, Fit, Policy};
 use crate::domain::reason::Reason;
 
 /// An entry that is not confirmed within this time lapses.
@@ -61,12 +61,25 @@ pub enum JoinOutcome {
     ListFull,
     /// Larger than the rule lets join; this is the largest.
     PartyTooLarge(i32),
+    /// With what they have booked it would be more than one person may have.
+    Enough(Enough),
     /// Places are free for everybody: book instead.
     PlacesFree,
     /// People on this list want so many different things that it cannot tell one more apart.
     TooManyWants,
     /// The event is not public, cancelled, over, or has started.
     NotOnSale,
+}
+
+/// What came of confirming somebody's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfirmOutcome {
+    /// It is confirmed, now or before.
+    Confirmed(EntryId),
+    /// With what they have booked it would be more than one person may have: it is not in the line.
+    Enough(EntryId, Enough),
+    /// They have no live entry there.
+    NoEntry,
 }
 
 /// What came of entering a code.
@@ -76,8 +89,8 @@ pub enum CodeOutcome {
     Right {
         /// Who.
         person: PersonId,
-        /// Their entry on the event for which the code was asked, if it was for one.
-        entry: Option<EntryId>,
+        /// What came of their entry on the event for which the code was asked, if it was for one.
+        entry: ConfirmOutcome,
     },
     /// Wrong; so many tries are left.
     Wrong {
@@ -126,7 +139,7 @@ impl Waitlist {
         }
         let entry = match code.event {
             Some(event) => self.confirm(event, code.person).await?,
-            None => None,
+            None => ConfirmOutcome::NoEntry,
         };
         Ok(CodeOutcome::Right { person: code.person, entry })
     }
@@ -136,16 +149,24 @@ impl Waitlist {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn confirm(&self, event: EventId, person: PersonId) -> Result<Option<EntryId>, DbError> {
+    pub async fn confirm(&self, event: EventId, person: PersonId) -> Result<ConfirmOutcome, DbError> {
         decide!(self, event, async |event| {
             let Some(before) = event.live_entries_of(&[person]).await?.pop() else {
                 event.nothing_to_write();
-                return Ok(None);
+                return Ok(ConfirmOutcome::NoEntry);
             };
             let id = before.id;
             if before.confirmed_at.is_some() {
                 event.nothing_to_write();
-                return Ok(Some(id));
+                return Ok(ConfirmOutcome::Confirmed(id));
+            }
+            // Only whoever has shown that the address is theirs is told what they have booked.
+            if before.state == EntryState::Unconfirmed {
+                let policy = event.policy().await?;
+                if let Some(enough) = event.enough(&policy, person, before.party).await? {
+                    event.nothing_to_write();
+                    return Ok(ConfirmOutcome::Enough(id, enough));
+                }
             }
             let mut after =
                 Entry { confirmed_at: Some(event.now()), contact_problem: false, ..before.clone() };
@@ -166,7 +187,7 @@ impl Waitlist {
                     policy_version: None,
                 }])
                 .await?;
-            Ok(Some(id))
+            Ok(ConfirmOutcome::Confirmed(id))
         })
         .await
     }
@@ -249,6 +270,8 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
             outcomes.push(Ok(JoinOutcome::PartyTooLarge(policy.largest_party())));
         } else if need_not_wait {
             outcomes.push(Ok(JoinOutcome::PlacesFree));
+        } else if let Some(enough) = enough_for(event, &policy, command, person.id).await? {
+            outcomes.push(Ok(JoinOutcome::Enough(enough)));
         } else if free <= 0 {
             outcomes.push(Ok(JoinOutcome::ListFull));
         } else if let Some(wants) = event.number_of_wants(&command.wants).await? {
@@ -275,6 +298,21 @@ async fn join(event: &mut LockedEvent, commands: &[Join]) -> Result<Vec<JoinOutc
                 .ok_or(DbError::NotFound),
         })
         .collect()
+}
+
+/// A visitor is told so when they have shown who they are, at the confirmation.
+async fn enough_for(
+    event: &mut LockedEvent,
+    policy: &Policy,
+    command: &Join,
+    person: PersonId,
+) -> Result<Option<Enough>, DbError> {
+    let known = match command.as_whom {
+        JoinAs::SignedIn(signed_in) => signed_in == person,
+        JoinAs::Vouched(_) => true,
+        JoinAs::Visitor => false,
+    };
+    if known { event.enough(policy, person, command.party).await } else { Ok(None) }
 }
 
 fn new_entry(event: &LockedEvent, command: &Join, person: PersonId) -> NewEntry {

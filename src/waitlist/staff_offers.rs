@@ -18,6 +18,7 @@ use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
 use crate::domain::kinds::Kinds;
 use crate::domain::message::Occasion;
 use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
+use crate::domain::policy::Enough;
 use crate::domain::reason::StaffReason;
 use crate::domain::secret::token_hash;
 use crate::domain::words;
@@ -74,6 +75,8 @@ pub enum ReactivateOutcome {
     ListClosed,
     /// The person has another live entry, or this one already has a live offer.
     HasAnother,
+    /// With what they have booked since it would be more than one person may have.
+    Enough(Enough),
     /// The deadline given is in the past or after the start.
     BadDeadline,
 }
@@ -308,6 +311,9 @@ async fn reactivate(
         Err(open) => return Ok(ReactivateOutcome::TooFew(open)),
     };
     let policy = event.policy().await?;
+    if let Some(enough) = event.enough(&policy, entry.person, offer.party).await? {
+        return Ok(ReactivateOutcome::Enough(enough));
+    }
     if policy.batch_size > 0 && event.pending_holds().await? >= i64::from(policy.batch_size) {
         return Ok(ReactivateOutcome::BatchFull);
     }

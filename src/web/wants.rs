@@ -79,6 +79,17 @@ fn noted<T>(parsed: Result<T, Vec<Problem>>, errors: &mut Errors) -> Option<T> {
     parsed.map_err(|problems| problems.into_iter().for_each(|(field, text)| errors.add(field, text))).ok()
 }
 
+/// How many places are asked for, or `None` after the error was noted.
+pub fn parse_party(typed: &str, errors: &mut Errors) -> Option<i32> {
+    let party = typed.trim().parse::<i32>().ok().filter(|party| *party >= 1);
+    errors.check("party", party.ok_or("Enter how many places, as a number from 1."))
+}
+
+/// The same of the field `party` among those of [`wants_fields`].
+pub fn read_party(typed: &Typed, errors: &mut Errors) -> Option<i32> {
+    parse_party(typed.get("party").map_or("", String::as_str), errors)
+}
+
 /// What was typed into [`wants_fields`], or `None` after its errors were noted.
 pub fn read_wants(attributes: &[Attribute], typed: &Typed, errors: &mut Errors) -> Option<Wants> {
     noted(Wants::parse(attributes, typed), errors)

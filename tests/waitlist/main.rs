@@ -13,6 +13,7 @@ mod demonstration;
 mod edges;
 mod faults;
 mod import;
+mod limits;
 mod locked_event;
 mod mail;
 mod main_job;

@@ -190,8 +190,9 @@ impl Walk {
         let outcome = match self.below(7) {
             6 => {
                 let wants = self.wants();
-                let changed = self.waitlist.change_wants(event, entry, &wants, actor, &reason).await;
-                format!("wants {wants:?}: {:?}", changed.expect("wants"))
+                let party = i32::try_from(self.below(4)).expect("small") + 1;
+                let changed = self.waitlist.change_wants(event, entry, party, &wants, actor, &reason).await;
+                format!("wants {party} of {wants:?}: {:?}", changed.expect("wants"))
             }
             0 => format!("leave {:?}", self.waitlist.leave(event, entry, actor).await.expect("leave")),
             1 => format!(

@@ -182,9 +182,10 @@ async fn wants_and_places_can_be_said_anew_and_the_line_is_asked_at_once() {
     let place = world.database.db().open_places(world.event, 1).await.expect("places")[0].id;
 
     let actor = Actor::Person(ada.person);
-    let changed = world.waitlist.change_wants(world.event, ada.id, &area("Balcony"), actor, &reason()).await;
-    assert_eq!(changed.expect("an answer"), WantsOutcome::Changed);
-    let again = world.waitlist.change_wants(world.event, ada.id, &area("Balcony"), actor, &reason()).await;
+    let changed =
+        world.waitlist.change_wants(world.event, ada.id, 1, &area("Balcony"), actor, &reason()).await;
+    assert_eq!(changed.expect("an answer"), WantsOutcome::Changed { to_end: false });
+    let again = world.waitlist.change_wants(world.event, ada.id, 1, &area("Balcony"), actor, &reason()).await;
     assert_eq!(again.expect("an answer"), WantsOutcome::Already);
     assert_eq!(world.entry(ada.id).await.key, ada.key, "the rank is kept");
     world.settle().await;
@@ -204,7 +205,7 @@ async fn wants_and_places_can_be_said_anew_and_the_line_is_asked_at_once() {
     // What was promised stays as it was.
     assert!(matches!(describe(said("Stalls", "")).await, DescribeOutcome::NotOpen(_)));
     let while_offered =
-        world.waitlist.change_wants(world.event, ada.id, &area("Box"), actor, &reason()).await;
+        world.waitlist.change_wants(world.event, ada.id, 1, &area("Box"), actor, &reason()).await;
     assert_eq!(while_offered.expect("an answer"), WantsOutcome::Offered);
     all_is_well(&world).await;
 }

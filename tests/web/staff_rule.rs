@@ -342,6 +342,14 @@ async fn another_rule_is_another_version_and_touches_only_offers_that_come_after
     says(&page, "Saved: version 2 of the rule is in force.");
     says(&page, "who has 30 minutes to answer");
     says(&page, "Version 2, in force, by Mary");
+    assert_eq!(
+        page.texts(".timeline .small"),
+        [
+            "Time to answer: 2 hours → 30 minutes",
+            "A party that does not fit: waits for more places → is passed over"
+        ],
+        "and nothing else changed"
+    );
     assert_eq!(desk.world.live_offer(entries[0].id).await, before, "what was offered keeps its terms");
 
     let answer = post(&desk, &mut mary, &stale).await;

@@ -4,6 +4,7 @@
 use axum::http::StatusCode;
 use fairlist::domain::policy::Policy;
 use fairlist::domain::role::Role;
+use fairlist::waitlist::join::ConfirmOutcome;
 
 use crate::harness::desk::{Desk, says};
 use crate::harness::visitor::Visitor;
@@ -62,8 +63,8 @@ async fn an_organizer_names_what_matters_and_somebody_is_offered_what_they_chose
     let answer = ada.post("/e/spring/join", &typed).await;
     assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.body);
     let person = desk.world.person("Ada").await;
-    let entry =
-        desk.world.waitlist.confirm(desk.world.event, person).await.expect("confirmed").expect("an entry");
+    let confirmed = desk.world.waitlist.confirm(desk.world.event, person).await.expect("an answer");
+    let ConfirmOutcome::Confirmed(entry) = confirmed else { panic!("{confirmed:?}") };
 
     // Staff read it, and say of the places what they are.
     let page = mary.get(&desk.path(&format!("/entries/{entry}"))).await;
@@ -100,7 +101,9 @@ async fn an_organizer_names_what_matters_and_somebody_is_offered_what_they_chose
     let promised = mary.submit(&describe, &[("said.area", "Stalls"), ("reason", "staff_mistake")]).await;
     says(&promised, "somebody was promised this place as it is");
     let wants = desk.path(&format!("/entries/{entry}/wants"));
-    let offered = mary.submit(&wants, &[("want.area.Stalls", "on"), ("reason", "customer_asked")]).await;
+    let offered = mary
+        .submit(&wants, &[("party", "1"), ("want.area.Stalls", "on"), ("reason", "customer_asked")])
+        .await;
     says(&offered, "they have an offer of what they wanted");
 }
 
@@ -111,11 +114,11 @@ async fn what_somebody_wants_is_changed_by_staff_with_a_reason_and_nothing_in_us
     name_attributes(&desk, &mut mary).await;
     let entry = desk.world.waiting("Ben", 1).await;
     let wants = desk.path(&format!("/entries/{}/wants", entry.id));
-    let answer = mary.post(&wants, &[("want.area.Stalls", "on")]).await;
+    let answer = mary.post(&wants, &[("party", "1"), ("want.area.Stalls", "on")]).await;
     assert_eq!(answer.text("#reason-error"), "Choose a reason.");
-    let fields = [("want.area.Stalls", "on"), ("reason", "customer_asked")];
+    let fields = [("party", "1"), ("want.area.Stalls", "on"), ("reason", "customer_asked")];
     says(&mary.submit(&wants, &fields).await, "They keep their place in the line.");
-    says(&mary.submit(&wants, &fields).await, "they wanted this before");
+    says(&mary.submit(&wants, &fields).await, "they asked for this before");
     let form_version = version(&desk).await;
     let gone = [
         ("form_version", form_version.as_str()),

@@ -98,9 +98,12 @@ pub(super) async fn facts(
     .fetch_all(&mut *check.connection)
     .await?;
     let parties = sqlx::query!(
-        r#"SELECT id, party, coalesce((SELECT a.from_state::integer FROM audit a
-                                       WHERE a.event_id = e.event_id AND a.subject_id = e.id AND a.act = 'wants_changed'
-                                       ORDER BY a.seq LIMIT 1), e.wants) AS "wants!"
+        r#"SELECT id, coalesce((SELECT a.from_state::integer FROM audit a
+                                WHERE a.event_id = e.event_id AND a.subject_id = e.id AND a.act = 'party_changed'
+                                ORDER BY a.seq LIMIT 1), e.party) AS "party!",
+                  coalesce((SELECT a.from_state::integer FROM audit a
+                            WHERE a.event_id = e.event_id AND a.subject_id = e.id AND a.act = 'wants_changed'
+                            ORDER BY a.seq LIMIT 1), e.wants) AS "wants!"
            FROM entries e WHERE id = ANY($1)"#,
         &entries
     )
@@ -289,6 +292,7 @@ impl Replay {
             line.waiting = state == EntryState::Waiting;
         }
         let reason = Reason::parse(&record.reason);
+        let asked = || record.to_state.as_deref().and_then(|number| number.parse().ok());
         let hindered = &mut line.hindered;
         match Act::parse(&record.act) {
             Some(Act::Paused) if reason == Some(Reason::UntilPassed) => hindered.until_passed = true,
@@ -308,10 +312,8 @@ impl Replay {
             Some(Act::ContactChanged) => {
                 hindered.contact_problem = reason == Some(Reason::ContactProblem);
             }
-            Some(Act::WantsChanged) => {
-                let number = record.to_state.as_deref().and_then(|number| number.parse().ok());
-                line.wants = number.unwrap_or_default();
-            }
+            Some(Act::WantsChanged) => line.wants = asked().unwrap_or_default(),
+            Some(Act::PartyChanged) => line.party = asked().unwrap_or(line.party),
             Some(Act::Declined) => line.declined_at = Some(record.at),
             // A call that went unanswered is not made again for the same places.
             Some(Act::Expired) if reason == Some(Reason::CallEnded) => line.declined_at = Some(record.at),

@@ -1,8 +1,10 @@
 //! The audit's records as a replay needs them: what happened without the rule's doing.
 
-use super::What;
+use std::collections::HashMap;
+
+use super::{Happening, What};
 use crate::domain::audit::{Act, StoredRecord};
-use crate::domain::entry::{EntryState, OrderKey, PausedBy};
+use crate::domain::entry::{Entry, EntryState, OrderKey, PausedBy};
 use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{EntryId, PlaceId};
 use crate::domain::place::PlaceState;
@@ -14,10 +16,30 @@ pub fn what(record: &StoredRecord) -> Option<What> {
     let act = Act::parse(&record.act)?;
     match record.subject.as_str() {
         "entry" => entry(EntryId(record.subject_id), act, record),
+        "wants" if act == Act::PartyChanged => Some(What::Party {
+            entry: EntryId(record.subject_id),
+            before: record.from_state.as_deref()?.parse().ok()?,
+            party: record.to_state.as_deref()?.parse().ok()?,
+        }),
         "place" => place(PlaceId(record.subject_id), act, record),
         "event" => event(record.to_state.as_deref()?),
         _ => None,
     }
+}
+
+/// Entries with the number of places for which they asked when they joined.
+#[must_use]
+pub fn as_they_joined(mut entries: Vec<Entry>, happenings: &[Happening]) -> Vec<Entry> {
+    let mut first: HashMap<EntryId, i32> = HashMap::new();
+    for happening in happenings {
+        if let What::Party { entry, before, .. } = happening.what {
+            first.entry(entry).or_insert(before);
+        }
+    }
+    for entry in &mut entries {
+        entry.party = first.get(&entry.id).copied().unwrap_or(entry.party);
+    }
+    entries
 }
 
 /// How the list stood before its first record, if it has one.

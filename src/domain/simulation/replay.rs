@@ -234,6 +234,7 @@ impl<'a> Stage<'a> {
                 self.change(entry, |entry, _| entry.key.band = band);
             }
             What::Group { .. } => {}
+            What::Party { entry, party, .. } => self.asks_for(entry, party),
             What::Opened(place) => self.opens(place),
             What::BookedPast(place) => self.is_booked_past(place),
             What::Retired { place, cancelled } => self.retires(place, cancelled),
@@ -284,6 +285,18 @@ impl<'a> Stage<'a> {
             how(&mut after, self.now);
             self.put(index, after);
         }
+    }
+
+    /// Whoever asks for more goes to the end of the line.
+    fn asks_for(&mut self, entry: EntryId, party: i32) {
+        let Some(index) = self.live_entry(entry) else { return };
+        let mut after = self.entries[index].clone();
+        if party > after.party {
+            let rank = self.rank_at_end();
+            after.send_to_end(rank);
+        }
+        after.party = party;
+        self.put(index, after);
     }
 
     fn rank_at_end(&mut self) -> i64 {

@@ -19,9 +19,10 @@ use super::super::page::{Errors, Layout, Page, Tone};
 use super::Customer;
 use super::asked::{Asked, Purpose, Question};
 use super::join::{book_now, refused};
+use super::words::you_have_enough;
 use crate::domain::contact::EmailAddress;
-use crate::domain::ids::{CodeId, EntryId, PersonId};
-use crate::waitlist::join::CodeOutcome;
+use crate::domain::ids::{CodeId, PersonId};
+use crate::waitlist::join::{CodeOutcome, ConfirmOutcome};
 
 pub(super) fn router() -> Router<WebState> {
     Router::new().route("/code/{id}", get(show).post(enter)).route("/code/{id}/resend", post(resend))
@@ -122,21 +123,27 @@ async fn go_on(
     customer: &Customer,
     purpose: Purpose,
     person: PersonId,
-    entry: Option<EntryId>,
+    entry: ConfirmOutcome,
 ) -> Result<Response, Error> {
     let to = match purpose {
-        Purpose::Join { slug, .. } => {
-            if let Some(entry) = entry {
+        Purpose::Join { slug, .. } => match entry {
+            ConfirmOutcome::Confirmed(entry) => {
                 customer.flash(Tone::Done, "Your address is confirmed, and you are on the waitlist.").await?;
                 format!("/me/entries/{entry}")
-            } else {
-                // The entry ended between the form and the code.
+            }
+            ConfirmOutcome::Enough(entry, enough) => {
+                let said = format!("{} You are not on the waitlist.", you_have_enough(enough));
+                customer.flash(Tone::Warn, said).await?;
+                format!("/me/entries/{entry}")
+            }
+            // The entry ended between the form and the code.
+            ConfirmOutcome::NoEntry => {
                 customer
                     .flash(Tone::Warn, "Your address is confirmed, but you are not on the waitlist any more.")
                     .await?;
                 format!("/e/{slug}")
             }
-        }
+        },
         Purpose::Book { slug, form, party, wants, once } => {
             let sheet = state.db.event_sheet(&slug, customer.now).await?;
             return match book_now(state, customer, &sheet, person, (party, wants), once).await? {

@@ -12,10 +12,11 @@ use super::super::csrf::{NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Errors, Layout, Page, Tone};
-use super::super::wants::{Field, read_wants, wants_fields};
+use super::super::wants::{Field, read_party, read_wants, wants_fields};
 use super::events::EntryCard;
+use super::join::too_large;
 use super::since::{SINCE_SHOWN, SinceJoined};
-use super::words::{story, why_waiting};
+use super::words::{story, why_waiting, you_have_enough};
 use super::{Customer, not_yours};
 use crate::db::pages_customer::events::EventSheet;
 use crate::domain::attribute::Typed;
@@ -26,6 +27,7 @@ use crate::domain::policy::{After, Fit, Ordering, PositionShown};
 use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::when::{self, When};
 use crate::waitlist::attributes::WantsOutcome;
+use crate::waitlist::join::ConfirmOutcome;
 use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
 
 pub(super) fn router() -> Router<WebState> {
@@ -60,7 +62,9 @@ struct EntryPage {
     lapses: Option<When>,
     /// What they want of a place, in words.
     wants: String,
-    /// The fields to change it.
+    /// How many places to ask for, as typed.
+    party: String,
+    /// The fields to change what they want of them.
     fields: Vec<Field>,
     /// The same, for a form that joins again.
     typed: Typed,
@@ -150,11 +154,13 @@ async fn page(
     }
     let (wants, words) = state.db.wants(entry.event, entry.wants).await?;
     let door = state.db.door_for(&sheet, &wants, now).await?;
-    let typed = typed.unwrap_or_else(|| wants.typed());
+    let mut typed = typed.unwrap_or_else(|| wants.typed());
+    let party = typed.remove("party").unwrap_or_else(|| entry.party.to_string());
     let status = if errors.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
     let page = EntryPage {
         wants: words,
         fields: wants_fields(&sheet.attributes, &typed),
+        party,
         typed,
         errors,
         card: EntryCard::new(&mine, now),
@@ -186,14 +192,20 @@ async fn change_wants(
     };
     let event = state.db.event(entry.event).await?;
     let mut errors = Errors::default();
-    let Some(wants) = read_wants(&event.attributes, &form, &mut errors) else {
+    let party = read_party(&form, &mut errors);
+    let wants = read_wants(&event.attributes, &form, &mut errors);
+    let (Some(party), Some(wants)) = (party, wants) else {
         return page(&state, &customer, entry, Some(form), errors).await;
     };
     let actor = Actor::Person(entry.person);
     let reason = own(Reason::CustomerAsked);
-    let (tone, text) = match state.waitlist().change_wants(entry.event, id, &wants, actor, &reason).await? {
-        WantsOutcome::Changed => (Tone::Done, "Saved. You keep your place in the line."),
-        WantsOutcome::Already => (Tone::Note, "You wanted this before; nothing has changed."),
+    let outcome = state.waitlist().change_wants(entry.event, id, party, &wants, actor, &reason).await?;
+    let (tone, text) = match outcome {
+        WantsOutcome::Changed { to_end: false } => (Tone::Done, "Saved. You keep your place in the line."),
+        WantsOutcome::Changed { to_end: true } => {
+            (Tone::Done, "Saved. You asked for more places, so you are at the end of the line now.")
+        }
+        WantsOutcome::Already => (Tone::Note, "You asked for this before; nothing has changed."),
         WantsOutcome::Offered => {
             (Tone::Warn, "You have an offer of what you wanted: answer it first. Nothing has changed.")
         }
@@ -202,6 +214,14 @@ async fn change_wants(
             Tone::Warn,
             "People on this list want as many different things as it can tell apart. Nothing has changed.",
         ),
+        WantsOutcome::BadParty(most) => {
+            errors.add("party", too_large(most));
+            return page(&state, &customer, entry, Some(form), errors).await;
+        }
+        WantsOutcome::Enough(enough) => {
+            errors.add("party", you_have_enough(enough));
+            return page(&state, &customer, entry, Some(form), errors).await;
+        }
     };
     customer.flash(tone, text).await?;
     Ok(Redirect::to(&address(id)).into_response())
@@ -363,12 +383,18 @@ async fn confirm(
         Ok(entry) => entry,
         Err(page) => return Ok(page),
     };
-    let confirmed = state.waitlist().confirm(entry.event, entry.person).await?;
-    if confirmed == Some(id) {
-        customer.flash(Tone::Done, "Confirmed: you are on the waitlist.").await?;
-    } else {
-        customer.flash(Tone::Warn, over_already(entry.state)).await?;
-    }
+    let (tone, text) = match state.waitlist().confirm(entry.event, entry.person).await? {
+        ConfirmOutcome::Confirmed(confirmed) if confirmed == id => {
+            (Tone::Done, "Confirmed: you are on the waitlist.".to_owned())
+        }
+        ConfirmOutcome::Enough(confirmed, enough) if confirmed == id => {
+            (Tone::Warn, format!("{} You are not on the waitlist.", you_have_enough(enough)))
+        }
+        ConfirmOutcome::Confirmed(_) | ConfirmOutcome::Enough(..) | ConfirmOutcome::NoEntry => {
+            (Tone::Warn, over_already(entry.state).to_owned())
+        }
+    };
+    customer.flash(tone, text).await?;
     Ok(Redirect::to(&address(id)).into_response())
 }
 

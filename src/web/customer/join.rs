@@ -16,10 +16,11 @@ use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::limits::Limit;
 use super::super::page::{Errors, Page, Tone};
-use super::super::wants::read_wants;
+use super::super::wants::{parse_party, read_wants};
 use super::Customer;
 use super::asked::{Purpose, Question, Typed};
 use super::events::{EventPage, Forms};
+use super::words::you_have_enough;
 use crate::db::pages_customer::events::EventSheet;
 use crate::domain::attribute::{Typed as AttributesTyped, Wants};
 use crate::domain::audit::Actor;
@@ -104,12 +105,7 @@ impl WantForm {
             let email = errors.check("email", EmailAddress::parse(&person.email));
             (Who::SignedIn(person.id), name, email)
         };
-        let party = self.party.trim().parse::<i32>().ok().filter(|party| *party >= 1);
-        let party = match party {
-            None => {
-                errors.add("party", "Enter how many places, as a number from 1.");
-                None
-            }
+        let party = match parse_party(&self.party, &mut errors) {
             Some(party) if party > sheet.largest_party => {
                 errors.add("party", too_large(sheet.largest_party));
                 None
@@ -126,7 +122,7 @@ impl WantForm {
     }
 }
 
-fn too_large(largest: i32) -> String {
+pub(super) fn too_large(largest: i32) -> String {
     match largest {
         1 => "Here everybody gets one place.".to_owned(),
         largest => format!("At most {} for one person.", places_in_words(largest.into())),
@@ -227,6 +223,7 @@ async fn join(
              join."
                 .to_owned()
         }
+        JoinOutcome::Enough(enough) => format!("{} Nothing was done.", you_have_enough(enough)),
         JoinOutcome::PartyTooLarge(largest) => format!("{} Nothing was done.", too_large(largest)),
         JoinOutcome::NotOnSale => {
             let sale = if door.sale == Sale::On { Sale::Started } else { door.sale };
@@ -339,7 +336,8 @@ pub(super) async fn book_now(
         outcome @ (BookOutcome::HeldForWaitlist
         | BookOutcome::TooFew(_)
         | BookOutcome::NotOnSale
-        | BookOutcome::BadParty(_)) => {
+        | BookOutcome::BadParty(_)
+        | BookOutcome::Enough(_)) => {
             let sheet = state.db.event_sheet_of(event, customer.now).await?;
             Err(not_booked(&outcome, &sheet, customer))
         }
@@ -353,6 +351,7 @@ fn not_booked(outcome: &BookOutcome, sheet: &EventSheet, customer: &Customer) ->
         if door.line == Line::Open { " You can join the waitlist below with what you typed." } else { "" };
     match (outcome, door.free) {
         (BookOutcome::NotOnSale, _) => "This event cannot be booked any more. Nothing was booked.".to_owned(),
+        (BookOutcome::Enough(enough), _) => format!("{} Nothing was booked.", you_have_enough(*enough)),
         (BookOutcome::BadParty(largest), _) => format!("{} Nothing was booked.", too_large(*largest)),
         (_, Free::ForEverybody(open)) => {
             format!(

@@ -7,10 +7,19 @@ use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::MyEntry;
 use crate::domain::audit::Act;
 use crate::domain::entry::{Entry, EntryState, Hindrance, PausedBy};
-use crate::domain::policy::{Fit, Ordering, PositionShown};
+use crate::domain::policy::{Enough, Fit, Ordering, PositionShown};
 use crate::domain::reason::Reason;
 use crate::domain::standing::{Free, Line, Sale, grouped, places_in_words, position_in_words};
 use crate::domain::when::When;
+
+/// Why they are not given more places.
+pub(super) fn you_have_enough(enough: Enough) -> String {
+    format!(
+        "You have {} already, and one person may have {}.",
+        places_in_words(enough.has.into()),
+        places_in_words(enough.most.into())
+    )
+}
 
 /// Where an entry stands, in one sentence.
 pub(super) fn entry_answer(entry: &MyEntry, now: DateTime<Utc>) -> String {
@@ -282,6 +291,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::BandChanged
         | Act::Moved
         | Act::WantsChanged
+        | Act::PartyChanged
         | Act::Described
         | Act::AccessChanged
         | Act::Imported

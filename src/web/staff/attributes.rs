@@ -13,11 +13,11 @@ use super::super::csrf::VerifiedForm;
 use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Errors, Layout, Page, Tone};
-use super::super::wants::{Field, read_said, read_wants, said_fields, wants_fields};
+use super::super::wants::{Field, read_party, read_said, read_wants, said_fields, wants_fields};
 use super::Staff;
 use super::act::ActForm;
 use super::frame::{EventFrame, Tab, isolated, path};
-use super::words::entry_is;
+use super::words::{entry_is, they_have_enough};
 use crate::domain::attribute::{ATTRIBUTES_MAX, Attribute, Measure, Typed};
 use crate::domain::event::Event;
 use crate::domain::ids::{EntryId, EventId, PlaceId};
@@ -197,6 +197,8 @@ struct DescribePage {
     frame: EventFrame,
     heading: String,
     effect: &'static str,
+    /// How many places are asked for, as typed, where somebody asks for places.
+    party: Option<String>,
     fields: Vec<Field>,
     action: String,
     back: String,
@@ -247,6 +249,7 @@ async fn place_page(
         layout: staff.event_layout(&frame.event, "Describe a place").await?,
         heading: format!("What is {}?", isolated(&name)),
         effect: "Whoever wants what is said here can be offered the place; it is asked at once who is next for it.",
+        party: None,
         fields: said_fields(&frame.event.attributes, &form.fields),
         action: format!("{back}/describe"),
         back,
@@ -315,9 +318,10 @@ async fn entry_page(
     let frame = EventFrame::new(event, Tab::Queue, staff.now);
     let back = frame.path(format!("/entries/{}", entry.id));
     let page = DescribePage {
-        layout: staff.event_layout(&frame.event, "What somebody wants").await?,
-        heading: format!("What does {} want?", isolated(&person.name)),
-        effect: "They keep their place in the line, and are asked when a place that would do is open.",
+        layout: staff.event_layout(&frame.event, "What somebody asks for").await?,
+        heading: format!("What does {} ask for?", isolated(&person.name)),
+        effect: "They keep their place in the line, unless they ask for more places: that is a new request, at the end.",
+        party: Some(form.fields.get("party").cloned().unwrap_or_else(|| entry.party.to_string())),
         fields: wants_fields(&frame.event.attributes, &form.fields),
         action: format!("{back}/wants"),
         back,
@@ -349,15 +353,30 @@ async fn change_wants(
     staff.require(Act::ActOnEntries)?;
     let event = staff.event(&state, event).await?;
     let mut errors = Errors::default();
+    let party = read_party(&form.fields, &mut errors);
     let wants = read_wants(&event.attributes, &form.fields, &mut errors);
     let reason = form.act().reason(&mut errors);
-    let (Some(wants), Some(reason)) = (wants, reason) else {
+    let (Some(party), Some(wants), Some(reason)) = (party, wants, reason) else {
         return entry_page(&state, &staff, event, entry, form, errors).await;
     };
-    let outcome = state.waitlist().change_wants(event.id, entry, &wants, staff.actor(), &reason).await?;
+    let outcome =
+        state.waitlist().change_wants(event.id, entry, party, &wants, staff.actor(), &reason).await?;
     let (tone, said) = match outcome {
-        WantsOutcome::Changed => (Tone::Done, "Saved. They keep their place in the line.".to_owned()),
-        WantsOutcome::Already => (Tone::Note, "Nothing was changed: they wanted this before.".to_owned()),
+        WantsOutcome::Changed { to_end: false } => {
+            (Tone::Done, "Saved. They keep their place in the line.".to_owned())
+        }
+        WantsOutcome::Changed { to_end: true } => {
+            (Tone::Done, "Saved. They ask for more places, and are at the end of the line now.".to_owned())
+        }
+        WantsOutcome::BadParty(most) => {
+            errors.add("party", format!("Enter a number between 1 and {most}."));
+            return entry_page(&state, &staff, event, entry, form, errors).await;
+        }
+        WantsOutcome::Enough(enough) => {
+            errors.add("party", they_have_enough(enough));
+            return entry_page(&state, &staff, event, entry, form, errors).await;
+        }
+        WantsOutcome::Already => (Tone::Note, "Nothing was changed: they asked for this before.".to_owned()),
         WantsOutcome::Offered => (
             Tone::Warn,
             "Nothing was changed: they have an offer of what they wanted. Look again when it has ended."

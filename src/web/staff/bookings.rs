@@ -287,6 +287,10 @@ async fn book(
             errors.add("", "The event is not public, cancelled or over: nothing can be booked.");
             page(&state, &staff, event, form, errors, false, StatusCode::CONFLICT).await
         }
+        BookOutcome::Enough(enough) => {
+            errors.add("party", super::words::they_have_enough(enough));
+            page(&state, &staff, event, form, errors, false, StatusCode::CONFLICT).await
+        }
         BookOutcome::BadParty(largest) => {
             errors.add("party", format!("Enter a number between 1 and {largest}."));
             page(&state, &staff, event, form, errors, false, unprocessable).await

@@ -15,7 +15,7 @@ use super::Staff;
 use super::act::{ActForm, ActPage, ActQuery, Choice, DeadlineField, done};
 use super::frame::{EventFrame, Tab, are, isolated, places};
 use super::next::what_comes_next;
-use super::words::{bad_deadline, offer_is, somebody_was_first, too_few};
+use super::words::{bad_deadline, offer_is, somebody_was_first, they_have_enough, too_few};
 use crate::db::persons::Person;
 use crate::db::places::Place;
 use crate::domain::entry::EntryState;
@@ -400,6 +400,7 @@ async fn reactivate(
             "The event is not published, or it has started: nothing is offered any more.".to_owned()
         }
         ReactivateOutcome::ListClosed => "The list is closed. Open or freeze it first.".to_owned(),
+        ReactivateOutcome::Enough(enough) => they_have_enough(enough),
         ReactivateOutcome::HasAnother => format!(
             "{} is on this list with another entry by now, or has a booking already. Act on that one.",
             about.name()

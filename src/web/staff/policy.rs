@@ -12,6 +12,7 @@ use crate::db::policies::PolicyVersion;
 use crate::domain::event::Event;
 use crate::domain::ids::EventId;
 use crate::domain::policy::Policy;
+use crate::domain::policy_changes::{Change, changes};
 use crate::domain::reason::{ReasonError, StaffReason};
 use crate::domain::role::Act;
 use crate::domain::when::When;
@@ -60,6 +61,16 @@ impl PolicyPage {
 
     fn made(&self, version: &PolicyVersion) -> When {
         self.frame.when(version.made_at)
+    }
+
+    /// What the version at this place in the history says otherwise than the one before it.
+    fn changes(&self, index: &usize) -> Vec<Change> {
+        match self.history.get(*index..) {
+            Some([version, before, ..]) => {
+                changes(&before.policy, &version.policy, |at| self.frame.when(at).absolute)
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn orders() -> [(&'static str, &'static str); 4] {

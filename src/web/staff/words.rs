@@ -8,6 +8,7 @@ use crate::domain::allocation::PassOutcome;
 use crate::domain::audit::Act;
 use crate::domain::entry::{EntryState, Hindrance, PausedBy};
 use crate::domain::offer::{OfferKind, OfferState};
+use crate::domain::policy::Enough;
 use crate::domain::reason::Reason;
 
 /// Who did it, at the beginning of a sentence.
@@ -74,6 +75,7 @@ pub fn title(act: Act) -> &'static str {
         Act::ChainAnnounced => "Secrets for draws announced",
         Act::Moved => "Moved in the line",
         Act::BandChanged => "Put into another group",
+        Act::PartyChanged => "Asks for another number of places",
         Act::WantsChanged => "Wants something else now",
         Act::Described => "Described anew",
         Act::AccessChanged => "Access changed",
@@ -272,4 +274,10 @@ pub fn too_few(open: i64, party: i32) -> String {
             party => format!("{} are", places(party)),
         }
     )
+}
+
+/// Why somebody is not given more places.
+#[must_use]
+pub fn they_have_enough(enough: Enough) -> String {
+    format!("They have {} already, and one person may have {}.", places(enough.has), places(enough.most))
 }

@@ -49,6 +49,50 @@ async fn leaving_works_in_every_state_that_can_be_left() {
 }
 
 #[tokio::test]
+async fn asking_for_more_is_a_new_request_and_for_less_is_not() {
+    let booth = Booth::with(Policy { person_limit: Some(4), ..two_hours() }, 0).await;
+    let world = &booth.world;
+    let ann = world.waiting("Ann", 2).await;
+    world.waiting("Ben", 1).await;
+    let mut visitor = booth.signed_in("ann@example.org").await;
+    let address = format!("/me/entries/{}", ann.id);
+    let page = visitor.get(&address).await;
+    assert_eq!(page.attribute("#wants input[name=party]", "value").as_deref(), Some("2"));
+    let wants = format!("{address}/wants");
+    for (typed, said) in [
+        ("", "Enter how many places, as a number from 1."),
+        ("0", "Enter how many places, as a number from 1."),
+        ("5", "At most 4 places for one person."),
+    ] {
+        let page = visitor.post(&wants, &[("party", typed)]).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(page.text("#party-error"), said);
+        assert_eq!(page.attribute("#wants input[name=party]", "value").as_deref(), Some(typed));
+    }
+    visitor.submit(&wants, &[("party", "2")]).await.says("You asked for this before; nothing has changed.");
+    let page = visitor.submit(&wants, &[("party", "1")]).await;
+    page.says("Saved. You keep your place in the line.");
+    page.says("You are on the waitlist for 1 place, number 1.");
+    let page = visitor.submit(&wants, &[("party", "3")]).await;
+    page.says("You asked for more places, so you are at the end of the line now.");
+    page.says("You are on the waitlist for 3 places, number 2.");
+}
+
+#[tokio::test]
+async fn a_visitor_who_has_as_many_places_as_one_person_may_is_told_after_the_code() {
+    let booth = Booth::with(Policy { person_limit: Some(2), ..two_hours() }, 2).await;
+    booth.world.booked("Ann", 2).await;
+    let mut ann = booth.visitor();
+    let answer = booth.fill_in(&mut ann, "Ann", "ann@example.org", "1").await;
+    let code = answer.location().expect("the code’s page").to_owned();
+    ann.get(&code).await;
+    let page = ann.submit(&code, &[("digits", &booth.digits(&code))]).await;
+    page.says("You have 2 places already, and one person may have 2 places. You are not on the waitlist.");
+    page.says("You asked for 1 place, but did not confirm it yet.");
+    assert_eq!(booth.count("SELECT count(*) FROM entries WHERE state = 'waiting'").await, 0);
+}
+
+#[tokio::test]
 async fn pausing_keeps_the_place_and_joining_again_is_at_the_end() {
     let booth = Booth::with(two_hours(), 0).await;
     let world = &booth.world;
