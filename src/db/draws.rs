@@ -153,16 +153,20 @@ impl LockedEvent {
             .transpose()
     }
 
-    /// Everybody eligible, in order of arrival.
+    /// Everybody eligible, in order of arrival: all, or those who have no rank from a draw.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn eligible_by_arrival(&mut self) -> Result<Vec<EntryId>, DbError> {
+    pub async fn pool(&mut self, undrawn: bool) -> Result<Vec<EntryId>, DbError> {
         let event = self.id();
-        let mut rows =
-            sqlx::query!("SELECT arrival, id FROM entries WHERE event_id = $1 AND eligible", event.0)
-                .fetch_all(self.connection())
-                .await?;
+        let first_band = if undrawn { 0 } else { i16::MIN };
+        let mut rows = sqlx::query!(
+            "SELECT arrival, id FROM entries WHERE event_id = $1 AND eligible AND band >= $2",
+            event.0,
+            first_band
+        )
+        .fetch_all(self.connection())
+        .await?;
         rows.sort_unstable_by_key(|row| row.arrival);
         Ok(rows.into_iter().map(|row| EntryId(row.id)).collect())
     }
@@ -175,6 +179,20 @@ impl LockedEvent {
         let event = self.id();
         Ok(sqlx::query_scalar!(
             r#"SELECT EXISTS (SELECT FROM entries WHERE event_id = $1 AND eligible AND band < 0) AS "is!""#,
+            event.0
+        )
+        .fetch_one(self.connection())
+        .await?)
+    }
+
+    /// Whether somebody eligible has no rank from a draw.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn somebody_is_undrawn(&mut self) -> Result<bool, DbError> {
+        let event = self.id();
+        Ok(sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM entries WHERE event_id = $1 AND eligible AND band >= 0) AS "is!""#,
             event.0
         )
         .fetch_one(self.connection())

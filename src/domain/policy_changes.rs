@@ -19,33 +19,37 @@ pub struct Change {
 /// What `after` says otherwise than `before`, in the order of the form. `when` names an instant.
 #[must_use]
 pub fn changes(before: &Policy, after: &Policy, when: impl Fn(DateTime<Utc>) -> String) -> Vec<Change> {
-    let settings: [(&'static str, &dyn Fn(&Policy) -> String); 18] = [
-        ("What goes out", &|policy| mode(policy.mode).to_owned()),
-        ("Who is next", &|policy| ordering(policy.ordering).to_owned()),
-        ("Groups that go first", &|policy| groups(&policy.bands)),
-        ("People are told their group", &|policy| yes_or_no(policy.bands_shown)),
-        ("When a draw is held", &|policy| draws(policy.draws, &when)),
-        ("What decides the draw", &|policy| beacon(policy.beacon).to_owned()),
-        ("Time to answer", &|policy| policy.window.map_or_else(|| "none".to_owned(), length)),
-        ("Final call from", &|policy| policy.cutoff.map_or_else(|| "none".to_owned(), &when)),
-        ("Offers pending at once", &|policy| match policy.batch_size {
-            0 => "as many as places".to_owned(),
-            size => size.to_string(),
-        }),
-        ("A party that does not fit", &|policy| fit(policy.fit).to_owned()),
-        ("After a deadline", &|policy| outcome(policy.after_expiry).to_owned()),
-        ("After “no, thank you”", &|policy| outcome(policy.after_decline).to_owned()),
-        ("Pause after unanswered offers", &|policy| policy.silence_limit.to_string()),
-        ("When the letter of an offer goes out late", &|policy| telling(policy.telling).to_owned()),
-        ("Most people on the list", &|policy| limit(policy.list_cap)),
-        ("Most places for one entry", &|policy| limit(policy.party_limit)),
-        ("Most places for one person", &|policy| limit(policy.person_limit)),
-        ("Position shown", &|policy| shown(policy.position_shown).to_owned()),
-    ];
-    settings
-        .into_iter()
-        .map(|(what, said)| Change { what, before: said(before), after: said(after) })
-        .filter(|change| change.before != change.after)
+    let settings = |policy: &Policy| {
+        [
+            ("What goes out", mode(policy.mode).to_owned()),
+            ("Who is next", ordering(policy.ordering).to_owned()),
+            ("Groups that go first", groups(&policy.bands)),
+            ("People are told their group", if policy.bands_shown { "yes" } else { "no" }.to_owned()),
+            ("When a draw is held", draws(policy.draws, &when)),
+            ("What decides the draw", beacon(policy.beacon).to_owned()),
+            ("Time to answer", policy.window.map_or_else(|| "none".to_owned(), length)),
+            ("Final call from", policy.cutoff.map_or_else(|| "none".to_owned(), &when)),
+            (
+                "Offers pending at once",
+                match policy.batch_size {
+                    0 => "as many as places".to_owned(),
+                    size => size.to_string(),
+                },
+            ),
+            ("A party that does not fit", fit(policy.fit).to_owned()),
+            ("After a deadline", outcome(policy.after_expiry).to_owned()),
+            ("After “no, thank you”", outcome(policy.after_decline).to_owned()),
+            ("Pause after unanswered offers", policy.silence_limit.to_string()),
+            ("When the letter of an offer goes out late", telling(policy.telling).to_owned()),
+            ("Most people on the list", limit(policy.list_cap)),
+            ("Most places for one entry", limit(policy.party_limit)),
+            ("Most places for one person", limit(policy.person_limit)),
+            ("Position shown", shown(policy.position_shown).to_owned()),
+        ]
+    };
+    std::iter::zip(settings(before), settings(after))
+        .filter(|(before, after)| before != after)
+        .map(|((what, before), (_, after))| Change { what, before, after })
         .collect()
 }
 
@@ -71,10 +75,6 @@ fn groups(bands: &[Band]) -> String {
         return "none".to_owned();
     }
     bands.iter().map(|band| format!("{} ({})", band.name, band.reason)).collect::<Vec<_>>().join(", then ")
-}
-
-fn yes_or_no(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
 }
 
 fn draws(draws: Draws, when: &impl Fn(DateTime<Utc>) -> String) -> String {

@@ -61,7 +61,7 @@ pub enum BeaconOutcome {
 }
 
 impl Waitlist {
-    /// Staff hold a draw, whether the last order is used up or not: everybody eligible is in the pool.
+    /// Staff hold a draw, whether the last order is used up or not: everybody eligible is in the pool, drawn before or not.
     ///
     /// # Errors
     /// What the database says.
@@ -130,16 +130,14 @@ pub(super) enum Lottery {
     Waits,
 }
 
-/// Does what a lottery needs before places are offered: a draw that is due or needed, and ranks not given yet.
+/// Does what a lottery needs before places are offered: a draw that is due, and ranks not given yet.
 pub(super) async fn prepare(
     event: &mut LockedEvent,
     secret: &Secret,
     policy: &Policy,
-    places_are_open: bool,
 ) -> Result<Lottery, DbError> {
     let last = event.last_draw().await?;
     let number = last.as_ref().map_or(1, |draw| draw.number + 1);
-    let by_rule = StaffReason { reason: Reason::DrawNeeded, note: None };
     let now = event.now();
     if let Draws::At(at) = policy.draws {
         let held = last.as_ref().is_some_and(|draw| draw.frozen_at >= at);
@@ -158,15 +156,27 @@ pub(super) async fn prepare(
             return Ok(if event.somebody_is_drawn().await? { Lottery::Ranked } else { Lottery::Waits });
         }
     }
-    if !places_are_open || event.somebody_is_drawn().await? {
-        return Ok(Lottery::Ranked);
+    Ok(Lottery::Ranked)
+}
+
+/// Nobody who was drawn can take what is open: ranks those who were not, if there are any, unless the rule has them wait.
+/// Whoever was drawn before keeps that rank, ahead of them, for the places that they can take.
+pub(super) async fn by_need(
+    event: &mut LockedEvent,
+    secret: &Secret,
+    policy: &Policy,
+) -> Result<Option<Lottery>, DbError> {
+    if !event.somebody_is_undrawn().await? {
+        return Ok(None);
     }
     match policy.draws {
-        Draws::ByStaff => Ok(Lottery::Waits),
-        Draws::At(at) if at > now => Ok(Lottery::Waits),
+        Draws::ByStaff => Ok(Some(Lottery::Waits)),
+        Draws::At(at) if at > event.now() => Ok(Some(Lottery::Waits)),
         Draws::AtNeed | Draws::At(_) => {
-            let held = hold(event, secret, policy, number, Cause::Need, Actor::System, &by_rule).await?;
-            Ok(held.lottery())
+            let number = event.last_draw().await?.map_or(1, |draw| draw.number + 1);
+            let reason = StaffReason { reason: Reason::DrawNeeded, note: None };
+            let held = hold(event, secret, policy, number, Cause::Need, Actor::System, &reason).await?;
+            Ok(Some(held.lottery()))
         }
     }
 }
@@ -197,7 +207,7 @@ async fn hold(
     actor: Actor,
     reason: &StaffReason,
 ) -> Result<Held, DbError> {
-    let pool = event.eligible_by_arrival().await?;
+    let pool = event.pool(cause == Cause::Need).await?;
     if pool.is_empty() {
         return Ok(Held::NobodyWaits);
     }

@@ -66,18 +66,15 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     let policy = event.policy().await?;
     event.rule_is_due(&policy).await?;
     if event.event().reordering && event.take_back_order(REORDERED).await? {
-        let outcome = PassOutcome::Reordering;
-        event.add_pass(outcome, 0, ended, 0).await?;
         event.want_pass();
-        return Ok(PassReport { outcome, offered: 0, ended });
+        return without_offers(event, PassOutcome::Reordering, ended, 0).await;
     }
 
     if let Some(outcome) = hindrance(event, &policy) {
         if outcome != PassOutcome::Importing {
             calls::stop(event).await?;
         }
-        event.add_pass(outcome, 0, ended, 0).await?;
-        return Ok(PassReport { outcome, offered: 0, ended });
+        return without_offers(event, outcome, ended, 0).await;
     }
     // A call keeps nothing from anybody: it is written down all the same, and goes out when it can.
     if policy.calls(event.now()) {
@@ -91,17 +88,12 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
     } else {
         event.open_places(chunk).await?
     };
-    let cannot_tell = policy.telling == Telling::Extend && outages.down_since.is_some() && !places.is_empty();
-    let waits = if policy.ordering == Ordering::Lottery
-        && draws::prepare(event, secret, &policy, !places.is_empty() && !cannot_tell).await? == Lottery::Waits
-    {
-        Some(PassOutcome::WaitingForDraw)
-    } else {
-        cannot_tell.then_some(PassOutcome::CannotTell)
-    };
-    if let Some(outcome) = waits {
-        event.add_pass(outcome, 0, ended, places.len()).await?;
-        return Ok(PassReport { outcome, offered: 0, ended });
+    let is_lottery = policy.ordering == Ordering::Lottery;
+    if is_lottery && draws::prepare(event, secret, &policy).await? == Lottery::Waits {
+        return without_offers(event, PassOutcome::WaitingForDraw, ended, places.len()).await;
+    }
+    if policy.telling == Telling::Extend && outages.down_since.is_some() && !places.is_empty() {
+        return without_offers(event, PassOutcome::CannotTell, ended, places.len()).await;
     }
     let room = if policy.batch_size == 0 {
         CHUNK
@@ -110,18 +102,37 @@ async fn pass(event: &mut LockedEvent, secret: &Secret) -> Result<PassReport, Db
         usize::try_from(i64::from(policy.batch_size) - pending).unwrap_or(0).min(CHUNK)
     };
     let open_before = places.len();
-    let (entries, allocation) = choose(event, &policy, &places, room).await?;
+    let (mut entries, mut allocation) = choose(event, &policy, &places, room).await?;
+    if is_lottery && allocation.outcome == PassOutcome::NobodyEligible {
+        match draws::by_need(event, secret, &policy).await? {
+            Some(Lottery::Ranked) => (entries, allocation) = choose(event, &policy, &places, room).await?,
+            Some(Lottery::Waits) => {
+                return without_offers(event, PassOutcome::WaitingForDraw, ended, places.len()).await;
+            }
+            None => {}
+        }
+    }
     let number = event.add_pass(allocation.outcome, allocation.chosen.len(), ended, places.len()).await?;
     let offered = allocation.chosen.len();
     offer(event, secret, &policy, number, places, entries, &allocation).await?;
     event.add_skips(number, &allocation.skips, &allocation.left).await?;
     let given: usize = allocation.chosen.iter().map(|chosen| chosen.places.len()).sum();
     // The order drawn may be used up while places are open: the next look draws again.
-    let draw_again = policy.ordering == Ordering::Lottery && offered > 0 && given < open_before;
+    let draw_again = is_lottery && offered > 0 && given < open_before;
     if offered == CHUNK || ended >= CHUNK || draw_again {
         event.want_pass();
     }
     Ok(PassReport { outcome: allocation.outcome, offered, ended })
+}
+
+async fn without_offers(
+    event: &mut LockedEvent,
+    outcome: PassOutcome,
+    ended: usize,
+    open: usize,
+) -> Result<PassReport, DbError> {
+    event.add_pass(outcome, 0, ended, open).await?;
+    Ok(PassReport { outcome, offered: 0, ended })
 }
 
 /// Why nothing is offered, whoever waits.

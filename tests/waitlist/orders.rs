@@ -406,3 +406,26 @@ async fn where_the_order_drawn_is_used_up_and_places_are_left_the_rest_is_drawn_
     // Who was not in the first draw is in the second.
     assert_eq!(world.state(late.id).await, EntryState::Offered);
 }
+
+#[tokio::test]
+async fn places_that_nobody_drawn_takes_go_to_a_draw_among_the_rest_and_no_ticket_is_drawn_twice() {
+    let world = World::with(Policy { after_decline: After::Keep, ..lottery() }, 0).await;
+    let drawn = world.all_waiting(&["Ada", "Ben"]).await;
+    world.add_places(2).await;
+    world.settle().await;
+    let late = world.waiting("Cy", 2).await;
+    for entry in &drawn {
+        let offer = world.live_offer(entry.id).await;
+        world.decline(offer.id, offer.person).await;
+    }
+    world.settle().await;
+    assert_eq!(world.live_offer(late.id).await.party, 2, "nobody drawn takes these");
+    let first = world.database.db().public_draw(world.event, 1).await.expect("the draw").ranking;
+    let second = world.database.db().public_draw(world.event, 2).await.expect("a second draw");
+    assert_eq!(second.pool, [late.id], "whoever was drawn keeps that rank, and has no second ticket");
+
+    // They are still the first for places that they have not declined.
+    world.later(Duration::minutes(1));
+    let last = world.waiting("Dot", 1).await;
+    assert_eq!(served(&world, 3).await, [first, vec![last.id]].concat());
+}

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 
 use super::{COSTLY, Due, Stage};
-use crate::domain::allocation::{Allocation, Candidate, OpenPlace, allocate};
+use crate::domain::allocation::{Allocation, Candidate, OpenPlace, PassOutcome, allocate};
 use crate::domain::draw::{Wheel, pool_digest};
 use crate::domain::entry::{Entry, OrderKey};
 use crate::domain::event::{EventState, ListState};
@@ -38,8 +38,9 @@ impl Stage<'_> {
             let deadline = if is_final { self.past.starts_at } else { Some(deadline) };
             return deadline.is_some_and(|deadline| self.call(&places, deadline));
         }
-        if self.policy.ordering == Ordering::Lottery && !self.is_ranked(!places.is_empty()) {
-            return false;
+        let is_lottery = self.policy.ordering == Ordering::Lottery;
+        if is_lottery {
+            self.draw_if_due();
         }
         let room = match usize::try_from(self.policy.batch_size) {
             Ok(1..) => usize::try_from(self.policy.batch_size)
@@ -48,7 +49,13 @@ impl Stage<'_> {
                 .min(CHUNK),
             _ => CHUNK,
         };
-        let allocation = self.choose(&places, room);
+        let mut allocation = self.choose(&places, room);
+        if is_lottery && allocation.outcome == PassOutcome::NobodyEligible {
+            if !self.draws_by_need() {
+                return false;
+            }
+            allocation = self.choose(&places, room);
+        }
         for chosen in &allocation.chosen {
             let Some(entry) = self.by_id.get(&chosen.candidate.entry).copied() else { continue };
             let held: Vec<usize> =
@@ -175,36 +182,33 @@ impl Stage<'_> {
 
     // ── draws ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Whether places can go down a drawn order; draws, where the rule says so.
-    fn is_ranked(&mut self, places_are_open: bool) -> bool {
+    fn draw_if_due(&mut self) {
         let drawn_at = self.last_draw.1;
         let is_due = |at: DateTime<Utc>| at <= self.now && drawn_at.is_none_or(|drawn| drawn < at);
-        let by_staff = self.policy.draws == Draws::ByStaff && !self.past.draws.is_empty();
         let due = match self.policy.draws {
             Draws::At(at) => is_due(at),
             Draws::ByStaff => self.past.draws.iter().any(|draw| draw.at == self.now && is_due(draw.at)),
             Draws::AtNeed => false,
         };
         if due {
-            self.draw();
-            return true;
+            self.draw(false);
         }
-        let somebody = self.line.all.first().is_some_and(|(key, _)| key.band < 0);
-        if !places_are_open || somebody {
-            return true;
-        }
-        let waits = by_staff || self.policy.draws.at().is_some_and(|at| at > self.now);
-        if !waits {
-            self.draw();
-        }
-        !waits
     }
 
-    /// Ranks everybody eligible: with the secret that the real draw of this number revealed, or else a fixed one.
-    fn draw(&mut self) {
-        let mut pool: Vec<usize> = self.line.all.iter().map(|(_, index)| *index).collect();
+    /// Nobody who was drawn can take what is open: ranks those who were not, unless the rule has them wait.
+    fn draws_by_need(&mut self) -> bool {
+        let by_staff = self.policy.draws == Draws::ByStaff && !self.past.draws.is_empty();
+        let waits = by_staff || self.policy.draws.at().is_some_and(|at| at > self.now);
+        !waits && self.draw(true)
+    }
+
+    /// Ranks everybody eligible, or those not drawn yet, if there are any: with the secret that the real draw of this number revealed, or else a fixed one.
+    fn draw(&mut self, undrawn: bool) -> bool {
+        let drawn = |key: &OrderKey| key.band < 0;
+        let pool = self.line.all.iter().filter(|(key, _)| !undrawn || !drawn(key));
+        let mut pool: Vec<usize> = pool.map(|(_, index)| *index).collect();
         if pool.is_empty() {
-            return;
+            return false;
         }
         self.effort += COSTLY * pool.len();
         pool.sort_unstable_by_key(|index| self.entries[*index].arrival);
@@ -234,5 +238,6 @@ impl Stage<'_> {
             after.key = OrderKey { band: band_of_draw(number), round: 0, rank };
             self.put(index, after);
         }
+        true
     }
 }
