@@ -63,14 +63,12 @@ impl PolicyPage {
         self.frame.when(version.made_at)
     }
 
-    /// What the version at this place in the history says otherwise than the one before it.
-    fn changes(&self, index: &usize) -> Vec<Change> {
-        match self.history.get(*index..) {
-            Some([version, before, ..]) => {
-                changes(&before.policy, &version.policy, |at| self.frame.when(at).absolute)
-            }
-            _ => Vec::new(),
-        }
+    /// What a version says otherwise than the one before it.
+    fn changes(&self, version: &PolicyVersion) -> Vec<Change> {
+        let is_before = |before: &&PolicyVersion| before.policy.version + 1 == version.policy.version;
+        let said = |at| self.frame.when(at).absolute;
+        let before = self.history.iter().find(is_before);
+        before.map(|before| changes(&before.policy, &version.policy, said)).unwrap_or_default()
     }
 
     fn orders() -> [(&'static str, &'static str); 4] {

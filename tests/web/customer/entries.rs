@@ -84,7 +84,7 @@ async fn a_visitor_who_has_as_many_places_as_one_person_may_is_told_after_the_co
     booth.world.booked("Ann", 2).await;
     let mut ann = booth.visitor();
     let answer = booth.fill_in(&mut ann, "Ann", "ann@example.org", "1").await;
-    let code = answer.location().expect("the code’s page").to_owned();
+    let code = answer.location().expect("the code’s page");
     ann.get(&code).await;
     let page = ann.submit(&code, &[("digits", &booth.digits(&code))]).await;
     page.says("You have 2 places already, and one person may have 2 places. You are not on the waitlist.");
