@@ -184,7 +184,8 @@ async fn who_is_ahead_and_wants_something_else_is_named_beside_who_is_next() {
     let line = desk.world.all_waiting(&["Ada", "Ben"]).await;
     let wants = desk.path(&format!("/entries/{}/wants", line[0].id));
     mary.get(&wants).await;
-    mary.submit(&wants, &[("want.area.Balcony", "on"), ("reason", "customer_asked")]).await;
+    let asked = [("party", "1"), ("want.area.Balcony", "on"), ("reason", "customer_asked")];
+    says(&mary.submit(&wants, &asked).await, "Saved.");
     let page = mary.get(&desk.path("/places")).await;
     let once = page.attribute("input[name=once]", "value").expect("a name for the act");
     mary.post(&desk.path("/places"), &[("count", "1"), ("once", &once), ("said.area", "Stalls")]).await;
