@@ -233,6 +233,7 @@ impl BenchDatabase {
         for statement in [
             "UPDATE places SET state = 'open', offer_id = NULL, booking_id = NULL WHERE event_id = $1 AND state <> 'open'",
             "DELETE FROM bookings WHERE event_id = $1",
+            "DELETE FROM deliveries WHERE event_id = $1",
             "DELETE FROM messages WHERE event_id = $1",
             "DELETE FROM offers WHERE event_id = $1",
             "DELETE FROM skips WHERE event_id = $1",
