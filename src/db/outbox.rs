@@ -348,7 +348,8 @@ impl Db {
                                SELECT channel, since, $1 FROM over WHERE down AND since < $1 RETURNING since)
                INSERT INTO pass_requests AS r (event_id, requested_at)
                SELECT e.id, $1 FROM events e
-               WHERE e.state = 'published' AND e.list_state <> 'closed' AND EXISTS (SELECT FROM outage) ORDER BY e.id
+               WHERE e.state = 'published' AND e.list_state <> 'closed' AND EXISTS (SELECT FROM over WHERE down)
+               ORDER BY e.id
                ON CONFLICT (event_id) DO UPDATE SET requested_at = excluded.requested_at, leased_until = NULL
                WHERE r.requested_at IS NULL"#,
             now

@@ -36,14 +36,17 @@ async fn really_made(walk: &Walk) -> Vec<Made> {
         .collect()
 }
 
-/// The workers do what is to be done, and then what the nudge of every minute finds, which here comes at once.
+/// The workers do what is to be done, tell people of it, and then do what the nudge of every minute finds, which here
+/// comes at once.
 async fn at_work(walk: &mut Walk) {
     walk.work().await;
+    walk.tell().await;
     loop {
         walk.database.db().request_due_passes(true).await.expect("a nudge");
         if walk.work().await == 0 {
             break;
         }
+        walk.tell().await;
     }
 }
 

@@ -1,6 +1,8 @@
 //! A long random day on one list: whatever people and staff do, in whatever order, the invariants hold at every
 //! stop.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Duration, Utc};
 use fairlist::db::check::CheckSettings;
 use fairlist::db::events::{EventSettings, NewEvent};
@@ -14,6 +16,7 @@ use fairlist::domain::ids::{
 };
 use fairlist::domain::policy::{After, Band, Fit, Mode, Ordering, Policy, Telling};
 use fairlist::domain::reason::{Reason, StaffReason};
+use fairlist::messages::Mailer;
 use fairlist::waitlist::Waitlist;
 use fairlist::waitlist::answer::{Accept, Decline};
 use fairlist::waitlist::bookings::Book;
@@ -22,8 +25,10 @@ use fairlist::waitlist::staff_offers::AfterRevoke;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::{Rng as _, RngExt as _};
 use sqlx::Row as _;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::mail;
 use crate::harness::database::{TestDatabase, secret};
 
 const START: &str = "2027-03-01T09:00:00Z";
@@ -44,6 +49,9 @@ pub(super) struct Walk {
     pub(super) database: TestDatabase,
     waitlist: Waitlist,
     pub(super) event: EventId,
+    mailer: Mailer,
+    /// No mail goes out.
+    mail_stands_still: bool,
     random: TestRng,
     /// What was done, for when it goes wrong.
     pub(super) done: Vec<String>,
@@ -80,7 +88,9 @@ impl Walk {
             .await
             .expect("places");
         let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
-        Self { database, waitlist, event, random, done: Vec::new() }
+        let settings = Arc::new(mail::settings(None));
+        let mailer = Mailer::new(waitlist.db(), settings, CancellationToken::new());
+        Self { database, waitlist, event, mailer, mail_stands_still: false, random, done: Vec::new() }
     }
 
     pub(super) fn now(&self) -> DateTime<Utc> {
@@ -398,6 +408,7 @@ impl Walk {
                 policy.ordering = Ordering::ALL[self.below(4) as usize];
                 policy.mode = Mode::ALL[usize::from(self.below(4) == 0)];
                 policy.bands = vec![band(-200, "Members"), band(-100, "Residents")];
+                policy.telling = Telling::ALL[self.below(2) as usize];
                 if row.final_called_at.is_none() {
                     policy.cutoff = (self.below(3) == 0).then(|| self.now() + Duration::minutes(30));
                 }
@@ -428,8 +439,33 @@ impl Walk {
         self.done.push(outcome);
     }
 
+    /// Every letter that is due goes out.
+    pub(super) async fn tell(&mut self) {
+        mail::drain(&mut self.mailer).await;
+        self.done.push("letters go out".to_owned());
+    }
+
+    /// Letters go out; or mail stops for a while, in which they do not.
+    async fn on_the_mail(&mut self) {
+        let (db, now) = (self.database.db().clone(), self.now());
+        if self.mail_stands_still {
+            if self.below(3) == 0 {
+                db.channel_works(now).await.expect("noted");
+                self.mail_stands_still = false;
+                self.done.push("mail works again".to_owned());
+            }
+        } else if self.below(3) == 0 {
+            db.channel_failed(None, "421 come back later", true, now).await.expect("noted");
+            self.mail_stands_still = true;
+            self.done.push("mail stops".to_owned());
+        } else {
+            self.tell().await;
+        }
+    }
+
     async fn act(&mut self) {
-        match self.below(40) {
+        match self.below(46) {
+            40.. => self.on_the_mail().await,
             0..10 => self.join().await,
             10..13 => self.confirm().await,
             13..20 => self.answer().await,
@@ -439,7 +475,7 @@ impl Walk {
             29..34 => self.on_places().await,
             34..36 => self.on_the_event().await,
             36..38 => self.on_the_order().await,
-            _ => {
+            38..40 => {
                 let minutes = i64::from(self.below(50));
                 self.database.clock().set(self.now() + Duration::minutes(minutes));
                 self.done.push(format!("{minutes} minutes go by"));
@@ -486,19 +522,18 @@ impl Walk {
 }
 
 async fn walk(seed: u8, fit: Fit, batch_size: i32, after: After) {
-    let policy = Policy {
-        window: Some(Duration::minutes(60)),
-        fit,
-        batch_size,
-        after_expiry: after,
-        after_decline: after,
-        telling: Telling::Run,
-        ..Policy::first()
-    };
-    walk_by(seed, policy).await;
+    let (after_expiry, after_decline) = (after, after);
+    walk_by(seed, Policy { fit, batch_size, after_expiry, after_decline, ..an_hour() }).await;
 }
 
+/// The same acts where deadlines wait for telling, and where they run on.
 async fn walk_by(seed: u8, policy: Policy) {
+    for telling in Telling::ALL {
+        walk_once(seed, Policy { telling: *telling, ..policy.clone() }).await;
+    }
+}
+
+async fn walk_once(seed: u8, policy: Policy) {
     let lottery = policy.ordering == Ordering::Lottery;
     let mut walk = Walk::begin(seed, policy).await;
     for step in 0..STEPS {
@@ -534,12 +569,7 @@ async fn a_list_that_people_leave_stays_sound() {
 }
 
 pub(super) fn an_hour() -> Policy {
-    Policy {
-        window: Some(Duration::minutes(60)),
-        after_expiry: After::Keep,
-        telling: Telling::Run,
-        ..Policy::first()
-    }
+    Policy { window: Some(Duration::minutes(60)), after_expiry: After::Keep, ..Policy::first() }
 }
 
 #[tokio::test]

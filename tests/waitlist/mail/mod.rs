@@ -137,12 +137,12 @@ impl Office {
     }
 }
 
-fn settings(smtp: Option<Relay>) -> Settings {
+pub(super) fn settings(smtp: Option<Relay>) -> Settings {
     let base_url = "https://fairlist.example".parse().expect("a URL");
     Settings::new(base_url, secret(), smtp)
 }
 
-async fn drain(mailer: &mut Mailer) {
+pub(super) async fn drain(mailer: &mut Mailer) {
     for _ in 0..1_000 {
         if !matches!(mailer.tick().await.expect("a tick"), Outcome::Worked(_)) {
             mailer.hang_up().await;

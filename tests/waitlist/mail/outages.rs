@@ -366,3 +366,18 @@ async fn killed_between_moving_the_deadline_and_sending_no_time_counts_twice() {
         1
     );
 }
+
+#[tokio::test]
+async fn an_outage_that_is_over_in_the_same_instant_leaves_nobody_waiting() {
+    let office = Office::patient().await;
+    let ann = office.world.waiting("Ann", 1).await;
+    office.breaks_down().await;
+    office.world.add_places(1).await;
+    office.world.settle().await;
+    assert_eq!(office.last_outcome().await, PassOutcome::CannotTell);
+    office.world.database.db().channel_works(office.world.now()).await.expect("noted");
+    office.world.settle().await;
+    assert_eq!(office.last_outcome().await, PassOutcome::Offered);
+    assert_eq!(office.outages().await, [], "nothing was lost");
+    office.world.live_offer(ann.id).await;
+}
