@@ -154,6 +154,9 @@ CREATE TABLE events (
     created_at       timestamptz NOT NULL,
     audit_seq        bigint NOT NULL DEFAULT 0,
     audit_head       bytea NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
+    -- Whether everything that the audit has is in the feed. Appending to the audit takes it back in the same statement;
+    -- a flag that does not change costs nothing.
+    fed              boolean NOT NULL DEFAULT false,
     CONSTRAINT events_call_check CHECK ((call_began_at IS NULL) = (call_total IS NULL) AND (call_began_at IS NULL) = (call_told IS NULL)
         AND (call_ended_at IS NULL OR call_began_at IS NOT NULL)),
     CONSTRAINT events_schedule_check CHECK (list_opens_at IS NULL OR list_freezes_at IS NULL OR list_opens_at < list_freezes_at)
@@ -163,6 +166,7 @@ CREATE INDEX events_starts ON events (starts_at) WHERE state = 'published' AND s
 CREATE INDEX events_opens ON events (list_opens_at) WHERE list_opens_at IS NOT NULL;
 CREATE INDEX events_rule_due ON events (rule_due_at) WHERE rule_due_at IS NOT NULL;
 CREATE INDEX events_freezes ON events (list_freezes_at) WHERE list_freezes_at IS NOT NULL;
+CREATE INDEX events_unfed ON events (organization_id) WHERE NOT fed;
 
 -- Every version of an event's rule. Offers name the version under which they were made.
 CREATE TABLE policies (
@@ -730,6 +734,48 @@ CREATE TABLE audit_notes (
     note     text NOT NULL,
     PRIMARY KEY (event_id, seq)
 );
+
+-- ── events out ─────────────────────────────────────────────────────────────────────────────────────────────
+
+-- What other systems are told of, copied from the audits of an organization's events and numbered without a gap. Whoever
+-- holds the row of `feeds` gives the numbers.
+CREATE TABLE feeds (
+    organization_id uuid PRIMARY KEY REFERENCES organizations (id),
+    last_position   bigint NOT NULL DEFAULT 0
+);
+
+-- Up to which record an event's audit was copied.
+CREATE TABLE feed_marks (
+    event_id uuid PRIMARY KEY REFERENCES events (id),
+    seq      bigint NOT NULL,
+    at       timestamptz NOT NULL
+);
+
+CREATE TABLE transitions (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    position        bigint NOT NULL CONSTRAINT transitions_position_check CHECK (position > 0),
+    event_id        uuid NOT NULL,
+    seq             bigint NOT NULL,
+    kind            text NOT NULL,
+    at              timestamptz NOT NULL,
+    act             text NOT NULL,
+    reason          text NOT NULL,
+    actor           text NOT NULL,
+    entry_id        uuid,
+    offer_id        uuid,
+    place_id        uuid,
+    booking_id      uuid,
+    from_state      text,
+    to_state        text,
+    order_key       text,
+    policy_version  integer,
+    party           integer,
+    expires_at      timestamptz,
+    reference       text,
+    PRIMARY KEY (organization_id, position),
+    CONSTRAINT transitions_record_key UNIQUE (event_id, seq)
+);
+CREATE INDEX transitions_event ON transitions (event_id, position);
 
 -- ── imports ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,8 @@
 //! nothing.
 
 /// Comes to a point. The names: `commit.before` and `commit.after` of a transaction under an event's lock;
-/// `message.claimed`, `message.sent` and `message.noted` of a message's delivery.
+/// `message.claimed`, `message.sent` and `message.noted` of a message's delivery; `feed.written` and `feed.committed` of what
+/// is copied into a feed.
 #[inline]
 pub(crate) fn reach(point: &str) {
     #[cfg(feature = "testing")]

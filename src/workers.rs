@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub mod feed;
 pub mod housekeeping;
 pub mod imports;
 pub mod passes;

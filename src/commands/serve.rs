@@ -81,6 +81,7 @@ pub(super) async fn serve_on(
     workers::passes::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
     workers::imports::start(&mut at_work, &db, &stopping);
+    workers::feed::start(&mut at_work, &db, &stopping);
     workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");
 

@@ -43,7 +43,7 @@ pub(super) async fn append(
         .await?;
     let (columns, notes, seq, last) = chain(records, head.audit_seq, previous(head.audit_head)?, entropy);
     sqlx::query!(
-        "UPDATE events SET audit_seq = $2, audit_head = $3 WHERE id = $1",
+        "UPDATE events SET audit_seq = $2, audit_head = $3, fed = false WHERE id = $1",
         event.0,
         seq,
         last.as_slice()

@@ -155,6 +155,9 @@ impl Db {
         if !drafts.is_empty() {
             self.hints().message.notify_one();
         }
+        if !records.is_empty() {
+            self.hints().record.notify_one();
+        }
         self.hints().due.notify_one();
         Ok(result)
     }

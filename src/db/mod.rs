@@ -24,6 +24,7 @@ pub mod demonstration;
 pub mod draws;
 pub mod entries;
 pub mod events;
+pub mod feed;
 pub mod import;
 pub mod limits;
 pub mod locked_event;
@@ -168,6 +169,10 @@ pub struct Hints {
     pub message: Notify,
     /// An import was started.
     pub import: Notify,
+    /// Something was recorded that may go out.
+    pub record: Notify,
+    /// Something was added to a feed: everybody who waits for that is woken.
+    pub fed: Notify,
     /// An instant that matters may have come nearer.
     pub due: Notify,
 }

@@ -120,7 +120,8 @@ pub fn channel_rest(failures: i32, jitter: u8) -> Duration {
     spread(10, 300, failures, jitter)
 }
 
-fn spread(first: i64, most: i64, n: i32, jitter: u8) -> Duration {
+/// `first` seconds after the first, doubling, at most `most`, give or take a fifth.
+pub(super) fn spread(first: i64, most: i64, n: i32, jitter: u8) -> Duration {
     let doublings = u32::try_from(n.clamp(1, 20) - 1).unwrap_or(0);
     let seconds = (first << doublings).min(most);
     // 80 % to 120 %.

@@ -56,4 +56,6 @@ ids! {
     MessageId,
     /// A list brought in from a file.
     ImportId,
+    /// Where transitions are sent.
+    WebhookId,
 }

@@ -1,5 +1,6 @@
 //! The rules, as pure code: no async, no HTTP, no SQL, no clock. Everything here can be tested with values.
 
+pub mod address;
 pub mod allocation;
 pub mod attribute;
 pub mod audit;
@@ -33,6 +34,8 @@ pub mod slug;
 pub mod standing;
 pub mod telling;
 pub mod trail;
+pub mod transition;
+pub mod webhook;
 pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.

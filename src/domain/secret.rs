@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::ids::{CodeId, EventId, OfferId, PersonId};
+use super::ids::{CodeId, EventId, OfferId, PersonId, WebhookId};
 
 /// The installation's secret: at least 32 bytes, the same for every process that shares a database.
 #[derive(Clone)]
@@ -78,6 +78,12 @@ impl Secret {
         let person = PersonId(token.get(..32)?.parse().ok()?);
         let ours = self.unsubscribe_token(person);
         bool::from(ours.as_bytes().ct_eq(token.as_bytes())).then_some(person)
+    }
+
+    /// The key by which deliveries to a webhook are signed, after `generation` of them.
+    #[must_use]
+    pub fn webhook_key(&self, webhook: WebhookId, generation: i32) -> [u8; 32] {
+        self.derive(b"webhook", webhook.0.as_bytes(), generation)
     }
 
     /// Whether `typed` are the digits of `code`; takes the same time whatever differs.

@@ -25,7 +25,7 @@ async fn a_sound_database_passes_and_a_broken_one_fails_by_name() {
     let mut database = TestDatabase::at(NOW).await;
     sample::write(&database).await;
     let (said, success) = check(&database);
-    assert!(success && said.contains("Everything that must hold does (I1–I22)."), "{said}");
+    assert!(success && said.contains("Everything that must hold does (I1–I24)."), "{said}");
 
     database.broken_on_purpose();
     database

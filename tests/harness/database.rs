@@ -186,7 +186,7 @@ impl Drop for OwnServer {
     }
 }
 
-/// I1–I22 on what the test left behind.
+/// I1–I24 on what the test left behind.
 async fn broken_invariants(options: &PgConnectOptions, clock: Clock) -> Vec<String> {
     let sizes = PoolSizes { pages: 1, workers: 1, sessions: 1 };
     let db = Db::new(options, sizes, clock);

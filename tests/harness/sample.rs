@@ -7,7 +7,9 @@
 use chrono::{DateTime, Utc};
 use fairlist::domain::audit::{Act, Actor, GENESIS, Record, StoredRecord, Subject};
 use fairlist::domain::entry::OrderKey;
-use fairlist::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId, PlaceId, StaffId};
+use fairlist::domain::ids::{
+    BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
+};
 use fairlist::domain::reason::Reason;
 use fairlist::domain::secret::token_hash;
 use sqlx::Executor as _;
@@ -114,6 +116,7 @@ pub async fn write(database: &TestDatabase) {
         })
         .await
         .expect("the sample's audit");
+    database.db().relay(OrganizationId(ORGANIZATION)).await.expect("the sample's feed");
     write_organization_audit(database).await;
 }
 

@@ -541,6 +541,45 @@ async fn i22_a_pass_request_older_than_a_minute_is_found() {
 }
 
 #[tokio::test]
+async fn i23_a_feed_that_is_not_what_the_audit_says_is_found() {
+    for (id, sentence, sql) in [
+        (ORGANIZATION, "and its last number is", "DELETE FROM transitions WHERE position = 2"),
+        (EVENT, "in the feed it is nothing", "DELETE FROM transitions WHERE position = 2"),
+        (EVENT, "in the feed it is offer.revoked", "UPDATE transitions SET kind = 'offer.revoked' WHERE position = 2"),
+        (
+            EVENT,
+            "is no record of its audit",
+            "INSERT INTO transitions SELECT organization_id, position + 1000, event_id, 1000, kind, at, act, reason, actor
+             FROM transitions WHERE position = 1",
+        ),
+        (EVENT, "after record", "UPDATE transitions SET position = 1000 WHERE position = 1"),
+        (EVENT, "counts as copied up to record", "UPDATE feed_marks SET seq = seq - 1"),
+        (EVENT, "lies after its mark", "UPDATE feed_marks SET seq = 1"),
+        (
+            EVENT,
+            "is in another organization's feed",
+            "INSERT INTO organizations (id, slug, name, created_at) VALUES (u('0b'), 'b', 'B', '2027-03-01 08:00Z');
+             UPDATE events SET organization_id = u('0b')",
+        ),
+    ] {
+        broken(Invariant::Feed, &[(id, sentence, sql)]).await;
+    }
+}
+
+#[tokio::test]
+async fn i24_what_is_not_in_the_feed_after_a_minute_is_found() {
+    broken(
+        Invariant::FeedLag,
+        &[(
+            EVENT,
+            "is not in the feed yet",
+            "DELETE FROM transitions; UPDATE feeds SET last_position = 0; DELETE FROM feed_marks; UPDATE events SET fed = false",
+        )],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_flood_of_findings_is_cut_and_says_so() {
     let mut database = sound().await;
     database.broken_on_purpose();

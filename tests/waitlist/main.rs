@@ -12,6 +12,7 @@ mod check;
 mod demonstration;
 mod edges;
 mod faults;
+mod feed;
 mod import;
 mod limits;
 mod locked_event;

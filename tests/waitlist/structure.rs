@@ -242,10 +242,14 @@ fn an_event_row_is_locked_in_one_place_and_nobody_is_skipped_by_a_lock() {
         &lines(&sources, r"(?i)SKIP LOCKED", |source| {
             matches!(
                 source.path.as_str(),
-                "src/db/passes.rs" | "src/db/messages.rs" | "src/db/outbox.rs" | "src/db/import.rs"
+                "src/db/passes.rs"
+                    | "src/db/messages.rs"
+                    | "src/db/outbox.rs"
+                    | "src/db/import.rs"
+                    | "src/db/feed.rs"
             )
         }),
-        "SKIP LOCKED shares pass requests, messages and imports among workers; nobody is chosen by it",
+        "SKIP LOCKED shares pass requests, messages, imports and feeds among workers; nobody is chosen by it",
     );
 }
 

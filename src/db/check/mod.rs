@@ -5,6 +5,7 @@
 //! sets, and what has to be recomputed here (the audit chain, the tokens) is read in bounded batches.
 
 mod audit;
+mod feed;
 mod lists;
 mod messages;
 mod offers;
@@ -67,6 +68,10 @@ words! {
         Sessions = "I21",
         /// Passes run soon after they are asked for.
         PassRequests = "I22",
+        /// Other systems are told of everything, once, in order.
+        Feed = "I23",
+        /// They are told soon.
+        FeedLag = "I24",
     }
 }
 
@@ -106,13 +111,17 @@ impl Invariant {
             Self::IdleTransaction => "No connection of this program is idle in a transaction for 10 seconds.",
             Self::Sessions => "No session lives that was revoked or is over its age.",
             Self::PassRequests => "A pass runs within 60 seconds of being asked for.",
+            Self::Feed => {
+                "The feed has every transition of the audit once, in the audit's order, and its numbers have no gap."
+            }
+            Self::FeedLag => "What is recorded is in the feed within 60 seconds.",
         }
     }
 
     /// Whether it is only late while no service runs that would do the work.
     #[must_use]
     pub fn is_lag(self) -> bool {
-        matches!(self, Self::Overdue | Self::Limbo | Self::PassRequests)
+        matches!(self, Self::Overdue | Self::Limbo | Self::PassRequests | Self::FeedLag)
     }
 }
 
@@ -232,6 +241,7 @@ impl Db {
         messages::check(&mut check).await?;
         audit::check(&mut check).await?;
         service::check(&mut check).await?;
+        feed::check(&mut check).await?;
         let mut findings = check.findings;
         tx.rollback().await?;
         findings.sort_by_key(|finding| finding.invariant);
