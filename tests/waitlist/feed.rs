@@ -212,7 +212,7 @@ async fn a_consumer_killed_and_resumed_under_concurrent_writers_loses_and_double
 #[tokio::test]
 async fn copying_broken_off_at_any_statement_leaves_no_gap_and_nothing_twice() {
     let database = TestDatabase::new().await;
-    let (mut proxy, through) = TcpProxy::before(&database).await;
+    let (proxy, through) = TcpProxy::before(&database).await;
     let world = World::on(database, two_hours(), 0).await;
     let program = || {
         let sizes = PoolSizes { pages: 1, workers: 1, sessions: 1 };
