@@ -66,6 +66,49 @@ CREATE UNLOGGED TABLE rate_limits (
 );
 CREATE INDEX rate_limits_window ON rate_limits (window_start);
 
+-- ── other programs ─────────────────────────────────────────────────────────────────────────────────────────
+
+-- What a program shows with every request; only its hash is kept. `hint` is its beginning, by which people tell keys apart.
+CREATE TABLE api_keys (
+    id              uuid PRIMARY KEY,
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    name            text NOT NULL,
+    scopes          text[] NOT NULL CONSTRAINT api_keys_scopes_check CHECK (cardinality(scopes) > 0),
+    token_hash      bytea NOT NULL CONSTRAINT api_keys_token_key UNIQUE,
+    hint            text NOT NULL,
+    made_by         uuid REFERENCES staff (id),
+    made_at         timestamptz NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    revoked_at      timestamptz,
+    -- To the minute.
+    last_used_at    timestamptz,
+    CONSTRAINT api_keys_expires_check CHECK (expires_at > made_at)
+);
+CREATE INDEX api_keys_organization ON api_keys (organization_id, made_at DESC);
+
+-- Who acts with a name of their own: staff, and programs with a key.
+CREATE VIEW actors AS
+    SELECT 'staff' AS kind, id, name FROM staff UNION ALL SELECT 'key', id, name FROM api_keys;
+
+-- An act asked for with a key of the caller's own choice is done once, and answered the same for a day: `key_hash` is of the
+-- caller, the operation and that key. `receipt` is what the act came to, written in the transaction that did it, so that
+-- an answer that was lost can be given after all; the answer follows.
+CREATE TABLE idempotency_keys (
+    key_hash     bytea PRIMARY KEY,
+    body_hash    bytea NOT NULL,
+    made_at      timestamptz NOT NULL,
+    lease        uuid,
+    leased_until timestamptz,
+    receipt      jsonb,
+    status       smallint,
+    headers      jsonb,
+    body         bytea,
+    CONSTRAINT idempotency_keys_lease_check CHECK ((lease IS NULL) = (leased_until IS NULL)),
+    CONSTRAINT idempotency_keys_answer_check CHECK ((status IS NULL) = (body IS NULL) AND (status IS NULL) = (headers IS NULL)
+        AND (status IS NULL OR lease IS NULL))
+);
+CREATE INDEX idempotency_keys_made ON idempotency_keys (made_at);
+
 -- ── people ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 CREATE TABLE persons (
@@ -111,6 +154,17 @@ CREATE TABLE codes (
     used_at         timestamptz
 );
 CREATE INDEX codes_contact ON codes (contact_id, created_at DESC);
+
+-- What a customer's own program shows, got for a code that was entered; only its hash is kept.
+CREATE TABLE customer_tokens (
+    token_hash bytea PRIMARY KEY,
+    person_id  uuid NOT NULL REFERENCES persons (id),
+    made_at    timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    revoked_at timestamptz
+);
+CREATE INDEX customer_tokens_person ON customer_tokens (person_id);
+CREATE INDEX customer_tokens_expiry ON customer_tokens (expires_at);
 
 -- ── events and the rule ────────────────────────────────────────────────────────────────────────────────────
 

@@ -66,7 +66,7 @@ pub(super) async fn serve_on(
         hosts: config.hosts.clone(),
         trusted_proxies: usize::from(config.trusted_proxies),
         staff_idle: config.staff_idle,
-        limits: Limits { joins: config.joins_per_hour },
+        limits: Limits { joins: config.joins_per_hour, writes: config.writes_per_minute },
         ..web::Settings::new(base_url.clone())
     };
     let secret = config.secret(data)?;

@@ -99,6 +99,10 @@ pub struct ServerArguments {
     /// How often an hour the list may be joined from one address; a school or an office shares one
     #[arg(long, env = "FAIRLIST_JOINS_PER_HOUR", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..), help_heading = "Safety")]
     pub joins_per_hour: i32,
+
+    /// How often a minute one program or customer may write through the API
+    #[arg(long, env = "FAIRLIST_WRITES_PER_MINUTE", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(i32).range(1..), help_heading = "Safety")]
+    pub writes_per_minute: i32,
 }
 
 /// The settings of a server, checked.
@@ -116,6 +120,8 @@ pub struct ServerConfig {
     pub staff_idle: TimeDelta,
     /// Joins an hour and address.
     pub joins_per_hour: i32,
+    /// Writes to the API a minute and caller.
+    pub writes_per_minute: i32,
     secret: Option<Secret>,
 }
 
@@ -153,6 +159,7 @@ impl ServerArguments {
             secret: self.secret()?,
             staff_idle: TimeDelta::minutes(i64::from(self.staff_idle_minutes)),
             joins_per_hour: self.joins_per_hour,
+            writes_per_minute: self.writes_per_minute,
         })
     }
 

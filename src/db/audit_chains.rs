@@ -80,7 +80,7 @@ impl Db {
                               a.from_state, a.to_state, a.reason, a.entry_id, a.order_key, a.policy_version,
                               a.note_digest, a.hash, s.name AS "by?", n.note AS "note?", n.salt AS "salt?"
                        FROM audit a
-                       LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+                       LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
                        LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
                        WHERE a.event_id = $1 AND a.seq > $2 ORDER BY a.seq LIMIT $3"#,
                     event.0,
@@ -97,7 +97,7 @@ impl Db {
                               a.subject_id, a.from_state, a.to_state, a.reason, a.entry_id, a.order_key,
                               a.policy_version, a.note_digest, a.hash, s.name AS "by?", NULL::text AS note,
                               NULL::bytea AS salt
-                       FROM organization_audit a LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+                       FROM organization_audit a LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
                        WHERE a.organization_id = $1 AND a.seq > $2 ORDER BY a.seq LIMIT $3"#,
                     organization.0,
                     after,

@@ -16,12 +16,30 @@ pub enum Hit {
     },
 }
 
+/// What was counted in a window, this one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// How many.
+    pub hits: i32,
+    /// Until the window ends, in seconds; at least one.
+    pub seconds: i64,
+}
+
 impl Db {
     /// Counts one more for `subject` (a hash: no address is stored) in the current window of length `window`.
     ///
     /// # Errors
     /// When the database cannot be asked.
     pub async fn hit(&self, subject: [u8; 32], window: Duration, most: i32) -> Result<Hit, DbError> {
+        let Window { hits, seconds } = self.count_hit(subject, window).await?;
+        Ok(if hits <= most { Hit::Allowed } else { Hit::Refused { seconds } })
+    }
+
+    /// The same, with what was counted.
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub async fn count_hit(&self, subject: [u8; 32], window: Duration) -> Result<Window, DbError> {
         let now = self.session_now().await?;
         let start = now.duration_trunc(window).unwrap_or(now);
         let hits = sqlx::query_scalar!(
@@ -32,12 +50,7 @@ impl Db {
         )
         .fetch_one(self.sessions())
         .await?;
-        Ok(if hits <= most {
-            Hit::Allowed
-        } else {
-            Hit::Refused {
-                seconds: ((start + window - now).num_milliseconds() + 999).div_euclid(1_000).max(1),
-            }
-        })
+        let seconds = ((start + window - now).num_milliseconds() + 999).div_euclid(1_000).max(1);
+        Ok(Window { hits, seconds })
     }
 }

@@ -20,15 +20,18 @@ pub enum Doer {
     Customer,
     /// Somebody of the staff, by name.
     Staff(String),
+    /// A program, by the name of its key.
+    Program(String),
     /// The command line or an import.
     Operator,
 }
 
 impl Doer {
-    /// From the kind of actor as it is stored, and a name where it is staff.
-    pub(super) fn of(actor: &str, staff: Option<String>) -> Self {
+    /// From the kind of actor as it is stored, and a name where the actor has one.
+    pub(super) fn of(actor: &str, name: Option<String>) -> Self {
         match actor {
-            "staff" => Self::Staff(staff.unwrap_or_else(|| "somebody of the staff".to_owned())),
+            "key" => Self::Program(name.unwrap_or_else(|| "a program".to_owned())),
+            "staff" => Self::Staff(name.unwrap_or_else(|| "somebody of the staff".to_owned())),
             "person" => Self::Customer,
             "operator" => Self::Operator,
             _ => Self::System,
@@ -169,7 +172,7 @@ impl Db {
         let rows = select_steps!(
             "FROM (SELECT * FROM audit WHERE event_id = $1 AND subject_id = $2
                    UNION SELECT * FROM audit WHERE event_id = $1 AND entry_id = $2 AND subject <> 'place') a
-             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
              LEFT JOIN audit_notes n ON n.event_id = $1 AND n.seq = a.seq
              ORDER BY a.seq DESC LIMIT $3",
             event.0,
@@ -188,7 +191,7 @@ impl Db {
     pub async fn history_of(&self, event: EventId, subject: Uuid, limit: i64) -> Result<Vec<Step>, DbError> {
         let rows = select_steps!(
             "FROM audit a
-             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
              LEFT JOIN audit_notes n ON n.event_id = $1 AND n.seq = a.seq
              WHERE a.event_id = $1 AND a.subject_id = $2 ORDER BY a.seq DESC LIMIT $3",
             event.0,
@@ -364,7 +367,7 @@ impl Db {
     ) -> Result<Vec<Step>, DbError> {
         Ok(select_steps!(
             "FROM audit a
-             LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+             LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
              LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
              WHERE a.event_id = $1 AND a.seq < $2 AND ($3::text IS NULL OR a.act = $3)
                AND ($4::text IS NULL OR a.subject = $4) AND ($5::text IS NULL OR a.actor = $5)

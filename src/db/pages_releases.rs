@@ -183,7 +183,7 @@ macro_rules! select_releases {
                             WHERE l.event_id = r.event_id AND l.id = ANY(r.places[1:3]) ORDER BY l.number) AS "names!",
                       x.at AS "next_at?", x.act AS "next_act?", x.name AS "next_name?"
                FROM releases r
-               LEFT JOIN staff s ON r.actor = 'staff' AND s.id = r.actor_id
+               LEFT JOIN actors s ON s.kind = r.actor AND s.id = r.actor_id
                LEFT JOIN offers o ON r.source = 'offer' AND o.event_id = r.event_id
                     AND o.id = CASE WHEN r.source = 'offer' THEN split_part(r.source_id, ':', 1)::uuid END
                LEFT JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
@@ -315,7 +315,7 @@ impl Db {
                          SELECT min(seq) FROM audit WHERE event_id = $1 AND subject_id = w.id AND at = $3
                            AND act IN ('released', 'added')))
                    ORDER BY CASE WHEN $3 IS NULL THEN -seq ELSE seq END LIMIT $4) a
-               LEFT JOIN staff s ON a.actor = 'staff' AND s.id = a.actor_id
+               LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
                LEFT JOIN audit_notes t ON t.event_id = $1 AND t.seq = a.seq
                -- The offer that the same act was about: one given and one ended at the same instant are told apart.
                LEFT JOIN LATERAL (

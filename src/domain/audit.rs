@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::entry::OrderKey;
-use super::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId};
+use super::ids::{BookingId, EntryId, EventId, KeyId, OfferId, OrganizationId, PersonId, PlaceId, StaffId};
 use super::reason::{Reason, StaffReason};
 use super::words;
 
@@ -34,6 +34,8 @@ pub enum Actor {
     Person(PersonId),
     /// Somebody of the staff.
     Staff(StaffId),
+    /// A program, by its key.
+    Key(KeyId),
     /// The command line or an import, without a signed-in person.
     Operator,
 }
@@ -46,6 +48,7 @@ impl Actor {
             Self::System => "system",
             Self::Person(_) => "person",
             Self::Staff(_) => "staff",
+            Self::Key(_) => "key",
             Self::Operator => "operator",
         }
     }
@@ -56,6 +59,7 @@ impl Actor {
         match self {
             Self::Person(id) => Some(id.0),
             Self::Staff(id) => Some(id.0),
+            Self::Key(id) => Some(id.0),
             Self::System | Self::Operator => None,
         }
     }
@@ -84,6 +88,8 @@ pub enum Subject {
     Booking(BookingId),
     /// Somebody of the staff.
     Staff(StaffId),
+    /// A program's key.
+    Key(KeyId),
 }
 
 impl Subject {
@@ -98,6 +104,7 @@ impl Subject {
             Self::Place(_) => "place",
             Self::Booking(_) => "booking",
             Self::Staff(_) => "staff",
+            Self::Key(_) => "key",
         }
     }
 
@@ -111,6 +118,7 @@ impl Subject {
             Self::Place(id) => id.0,
             Self::Booking(id) => id.0,
             Self::Staff(id) => id.0,
+            Self::Key(id) => id.0,
         }
     }
 }

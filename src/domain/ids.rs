@@ -13,6 +13,19 @@ macro_rules! ids {
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .format(Some(utoipa::openapi::schema::SchemaFormat::KnownFormat(
+                        utoipa::openapi::schema::KnownFormat::Uuid,
+                    )))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -34,6 +47,8 @@ ids! {
     OrganizationId,
     /// A member of an organization's staff.
     StaffId,
+    /// What a program of an organization shows with its requests.
+    KeyId,
     /// A customer of one organization.
     PersonId,
     /// One address or number of a person.

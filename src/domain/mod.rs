@@ -14,6 +14,7 @@ pub mod entry;
 pub mod event;
 pub mod ids;
 pub mod import;
+pub mod key;
 pub mod kinds;
 pub mod label;
 pub mod message;
@@ -61,6 +62,18 @@ macro_rules! words {
                 match text { $($text => Some(Self::$variant),)+ _ => None }
             }
         }
+
+        // The same words in the description of the API.
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::schema::Type::String)
+                    .enum_values(Some(Self::ALL.iter().map(|word| word.as_str())))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

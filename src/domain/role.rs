@@ -53,6 +53,8 @@ words! {
         SeeOrganizationAudit = "see the organization's own audit",
         /// Take the head of an audit along, to keep it elsewhere.
         TakeAnchor = "take anchors of the audit",
+        /// Make and revoke keys for programs.
+        ManageKeys = "manage keys",
     }
 }
 
@@ -71,9 +73,11 @@ impl Act {
             | Self::OverrideReservation
             | Self::Import
             | Self::ActInBulk => Role::Manager,
-            Self::ManageTeam | Self::EditOrganization | Self::SeeOrganizationAudit | Self::TakeAnchor => {
-                Role::Owner
-            }
+            Self::ManageTeam
+            | Self::EditOrganization
+            | Self::SeeOrganizationAudit
+            | Self::TakeAnchor
+            | Self::ManageKeys => Role::Owner,
         }
     }
 }
@@ -93,7 +97,7 @@ mod tests {
     #[test]
     fn each_role_may_what_the_ones_before_it_may_and_more() {
         let count = |role: Role| Act::ALL.iter().filter(|act| role.may(**act)).count();
-        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 17]);
+        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 18]);
     }
 
     #[test]

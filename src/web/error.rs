@@ -295,6 +295,7 @@ struct ErrorPage {
 
 /// The layer: every response that is an error and not already a page becomes one.
 pub async fn pages(State(state): State<WebState>, request: Request, next: Next) -> Response {
+    let api = request.uri().path() == "/v1" || request.uri().path().starts_with("/v1/");
     let staff = request.uri().path() == "/staff" || request.uri().path().starts_with("/staff/");
     let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     let again = again(request.method(), &path, request.headers());
@@ -311,6 +312,16 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         None if is_ours(&parts.headers) => return Response::from_parts(parts, body),
         None => Problem::of_status(status),
     };
+    if api {
+        let mut refused =
+            super::api::problem::Refusal::of_status(status, &problem.sentence, problem.retry_after)
+                .into_response();
+        // What the layers inside said belongs to the answer.
+        refused.headers_mut().extend(parts.headers.into_iter().filter_map(|(name, value)| {
+            name.filter(|name| name.as_str().starts_with("ratelimit")).map(|name| (name, value))
+        }));
+        return refused;
+    }
     if problem.sign_in && reading {
         let door = if staff { "/staff/sign-in" } else { "/sign-in" };
         let target = format!("{door}?{}", LocalPath::query(&path));

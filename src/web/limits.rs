@@ -8,18 +8,20 @@ use sha2::{Digest, Sha256};
 
 use super::WebState;
 use super::error::Error;
-use crate::db::limits::Hit;
+use crate::db::limits::{Hit, Window};
 
 /// How often is often enough, where it is settable.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Joins an hour and address. A school shares one; a demonstration is generous.
     pub joins: i32,
+    /// Writes to the API a minute and caller.
+    pub writes: i32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { joins: 5 }
+        Self { joins: 5, writes: 100 }
     }
 }
 
@@ -44,6 +46,8 @@ pub enum Limit {
     Accept,
     /// Taking a draw along, by address: the pool of a long list is a large file.
     DrawFile,
+    /// Writing to the API, by caller.
+    Writes,
 }
 
 impl Limit {
@@ -57,6 +61,7 @@ impl Limit {
             Self::CodeAddress => (Duration::hours(1), limits.joins.saturating_mul(6)),
             Self::CodeTry => (Duration::minutes(10), 15),
             Self::Accept => (Duration::minutes(1), 10),
+            Self::Writes => (Duration::minutes(1), limits.writes),
         }
     }
 }
@@ -68,8 +73,7 @@ impl WebState {
     /// [`Error::TooMany`] with the seconds until it may be tried again.
     pub async fn count(&self, limit: Limit, subject: impl Display) -> Result<(), Error> {
         let (window, most) = limit.window_and_most(self.settings.limits);
-        let hash = Sha256::digest(format!("{limit:?} {subject}"));
-        match self.db.hit(hash.into(), window, most).await? {
+        match self.db.hit(subject_hash(limit, subject), window, most).await? {
             Hit::Allowed => Ok(()),
             Hit::Refused { seconds } => {
                 tracing::info!(?limit, "refused: too often");
@@ -77,4 +81,17 @@ impl WebState {
             }
         }
     }
+
+    /// Counts one more of `limit` for `subject`, and says how many it were in this window.
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub async fn window(&self, limit: Limit, subject: impl Display) -> Result<Window, Error> {
+        let (window, _) = limit.window_and_most(self.settings.limits);
+        Ok(self.db.count_hit(subject_hash(limit, subject), window).await?)
+    }
+}
+
+fn subject_hash(limit: Limit, subject: impl Display) -> [u8; 32] {
+    Sha256::digest(format!("{limit:?} {subject}")).into()
 }

@@ -24,6 +24,7 @@ use crate::messages;
 use crate::waitlist::Waitlist;
 use crate::waitlist::together::Together;
 
+pub mod api;
 pub mod assets;
 pub mod client;
 pub mod csrf;
@@ -158,15 +159,17 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned)
 }
 
-/// Every page of the program.
+/// Every page of the program, and the API.
 ///
 /// # Errors
 /// When the base URL has no origin that a browser could name.
 pub fn router(state: WebState) -> Result<Router, tower_http::csrf::ConfigError> {
     let routes = Router::new()
         .nest("/staff", staff::router().layer(session::staff_layer(&state.db, &state.settings)))
-        .merge(customer::router().layer(session::customer_layer(&state.db, &state.settings)));
-    assemble(state, routes)
+        .merge(customer::router().layer(session::customer_layer(&state.db, &state.settings)))
+        .merge(api::router(&state));
+    let pages = assemble(state, routes)?;
+    Ok(Router::new().fallback_service(tower::util::MapRequest::new(pages, api::split_act)))
 }
 
 /// Answers requests on `listener` until told to stop, and finishes those that were begun.

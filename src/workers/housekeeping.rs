@@ -1,4 +1,5 @@
-//! Throws away what is of no use to anybody: sessions long over, counters of windows long past.
+//! Throws away what is of no use to anybody: sessions long over, counters of windows long past,
+//! answers kept for programs that asked again.
 
 use std::time::Duration;
 
@@ -18,7 +19,11 @@ impl Worker for Housekeeping {
     const NAME: &'static str = "housekeeping";
 
     async fn tick(&mut self) -> Result<Next, DbError> {
-        Ok(if self.0.sweep_sessions().await? > 0 { Next::Again } else { Next::Rest })
+        Ok(if self.0.sweep_sessions().await? + self.0.sweep_api().await? > 0 {
+            Next::Again
+        } else {
+            Next::Rest
+        })
     }
 
     async fn hint(&self) {

@@ -6,6 +6,7 @@ pub mod browser;
 pub mod database;
 pub mod desk;
 pub mod patience;
+pub mod program;
 pub mod proxy;
 pub mod race;
 pub mod report;

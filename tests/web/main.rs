@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
 
+mod api;
 mod bad_input;
 mod browser;
 mod customer;

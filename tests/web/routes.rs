@@ -29,6 +29,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/static/{file}", "{style}"),
     ("GET", "/theme/{file}", "{theme}"),
     // For everybody.
+    ("GET", "/v1/openapi.json", SAME),
+    ("GET", "/v1/docs", SAME),
     ("GET", "/", SAME),
     ("GET", "/e/{slug}", "/e/spring"),
     ("GET", "/e/{slug}/fairness", "/e/spring/fairness"),

@@ -68,7 +68,11 @@ fn entry(entry: EntryId, act: Act, record: &StoredRecord) -> Option<What> {
         Act::Paused if reason == Some(Reason::UntilPassed) => What::UntilPassed(entry),
         Act::Paused if reason == Some(Reason::Silent) => return None,
         Act::Paused => {
-            let by = if record.actor == "staff" { PausedBy::Staff } else { PausedBy::Person };
+            let by = if matches!(record.actor.as_str(), "staff" | "key") {
+                PausedBy::Staff
+            } else {
+                PausedBy::Person
+            };
             What::Paused { entry, by }
         }
         Act::Resumed => What::Resumed { entry, by_hand: record.actor != "system" },

@@ -104,12 +104,13 @@ impl AuditPage {
         ]
     }
 
-    fn actors() -> [(&'static str, &'static str); 5] {
+    fn actors() -> [(&'static str, &'static str); 6] {
         [
             ("", "anybody"),
             ("system", "the rule"),
             ("person", "customers"),
             ("staff", "staff"),
+            ("key", "programs"),
             ("operator", "the command line"),
         ]
     }

@@ -43,7 +43,7 @@ pub fn timeline(frame: &EventFrame, steps: Vec<Step>) -> Vec<Happened> {
         .map(|step| Happened {
             title: step.act.map_or_else(|| step.word.clone(), |act| words::title(act).to_owned()),
             by: match &step.by {
-                Doer::Staff(name) => Some(name.clone()),
+                Doer::Staff(name) | Doer::Program(name) => Some(name.clone()),
                 Doer::Customer => Some("the customer".to_owned()),
                 Doer::Operator => Some("the command line".to_owned()),
                 Doer::System => None,

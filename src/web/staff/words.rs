@@ -17,7 +17,7 @@ pub fn doer(by: &Doer) -> String {
     match by {
         Doer::System => "The rule".to_owned(),
         Doer::Customer => "The customer".to_owned(),
-        Doer::Staff(name) => isolated(name),
+        Doer::Staff(name) | Doer::Program(name) => isolated(name),
         Doer::Operator => "The command line".to_owned(),
     }
 }
@@ -28,7 +28,7 @@ pub fn by(by: &Doer) -> String {
     match by {
         Doer::System => "the rule".to_owned(),
         Doer::Customer => "the customer".to_owned(),
-        Doer::Staff(name) => isolated(name),
+        Doer::Staff(name) | Doer::Program(name) => isolated(name),
         Doer::Operator => "the command line".to_owned(),
     }
 }

@@ -38,7 +38,7 @@ impl Booth {
         // The same as the world's, so that its tokens and codes are right here.
         let secret = secret();
         let settings = Settings {
-            limits: Limits { joins },
+            limits: Limits { joins, ..Limits::default() },
             ..Settings::new("http://localhost".parse().expect("a URL"))
         };
         let state = WebState::new(world.database.db().clone(), secret.clone(), settings);

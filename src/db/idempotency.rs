@@ -1,0 +1,234 @@
+//! Acts that a caller names by a key of its own are done once, and answered the same for a day.
+//!
+//! A request claims its key by a lease before it acts. What the act came to, its receipt, is written in the transaction
+//! that did it ([`LockedEvent::remember`]), fenced by the lease: whoever finds the lease gone does nothing. The whole
+//! answer is kept afterwards. So a crash between the two loses an answer, never the knowledge that the work is done,
+//! and the next request with the same key is told what it came to.
+
+use std::future::Future;
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Db, DbError, LockedEvent};
+
+/// So long an answer is kept.
+pub const KEPT_FOR: Duration = Duration::hours(24);
+
+/// So long nobody else may act under a claimed key. A request takes a fraction of this; a process that died is
+/// followed by the next try after it.
+const LEASE: Duration = Duration::seconds(60);
+
+/// A key that is this request's to act under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    key_hash: [u8; 32],
+    lease: Uuid,
+}
+
+/// An answer as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The status.
+    pub status: u16,
+    /// Headers that belong to what is said: type, address, version.
+    pub headers: Vec<(String, String)>,
+    /// The body, byte for byte.
+    pub body: Vec<u8>,
+}
+
+/// What came of claiming a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// Act.
+    Mine(Claim),
+    /// It was answered before, like this.
+    Answered(Kept),
+    /// It was used for something else.
+    OtherBody,
+    /// Somebody is acting under it; so many seconds until that is given up.
+    InFlight(i64),
+}
+
+tokio::task_local! {
+    static CLAIM: Claim;
+}
+
+/// Runs `work` under a claim: what it does is remembered as what the key came to.
+pub async fn under<T>(claim: Claim, work: impl Future<Output = T>) -> T {
+    CLAIM.scope(claim, work).await
+}
+
+fn claim() -> Option<Claim> {
+    CLAIM.try_with(|claim| *claim).ok()
+}
+
+impl LockedEvent {
+    /// What the act that this request names came to, if it was done before.
+    ///
+    /// # Errors
+    /// [`DbError::Unavailable`] when the request took so long that another may be acting under its key.
+    pub async fn done_before<T: DeserializeOwned>(&mut self) -> Result<Option<T>, DbError> {
+        done_before(self.connection()).await
+    }
+
+    /// Writes down what the act that this request names came to, together with it. One act a request.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn remember<T: Serialize + Sync>(&mut self, outcome: &T) -> Result<(), DbError> {
+        remember(self.connection(), outcome).await
+    }
+}
+
+/// The same, in a transaction outside events.
+pub(super) async fn done_before<T: DeserializeOwned>(
+    connection: &mut PgConnection,
+) -> Result<Option<T>, DbError> {
+    let Some(claim) = claim() else { return Ok(None) };
+    let row = sqlx::query!(
+        "SELECT receipt FROM idempotency_keys WHERE key_hash = $1 AND lease = $2 FOR UPDATE",
+        &claim.key_hash[..],
+        claim.lease
+    )
+    .fetch_optional(connection)
+    .await?
+    .ok_or(DbError::Unavailable(sqlx::Error::WorkerCrashed))?;
+    row.receipt
+        .map(|receipt| {
+            serde_json::from_value(receipt)
+                .map_err(|error| DbError::Unreadable("receipt of an act", error.to_string()))
+        })
+        .transpose()
+}
+
+/// The same, in a transaction outside events.
+pub(super) async fn remember<T: Serialize + Sync>(
+    connection: &mut PgConnection,
+    outcome: &T,
+) -> Result<(), DbError> {
+    let Some(claim) = claim() else { return Ok(()) };
+    let receipt = serde_json::to_value(outcome)
+        .map_err(|error| DbError::Unreadable("receipt of an act", error.to_string()))?;
+    let changed = sqlx::query!(
+        "UPDATE idempotency_keys SET receipt = $3 WHERE key_hash = $1 AND lease = $2 AND receipt IS NULL",
+        &claim.key_hash[..],
+        claim.lease,
+        receipt
+    )
+    .execute(connection)
+    .await?
+    .rows_affected();
+    super::must_change(changed, 1, "receipt of an act")
+}
+
+impl Db {
+    /// Claims a key for the request with this body.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn claim_key(&self, key_hash: [u8; 32], body_hash: [u8; 32]) -> Result<Claimed, DbError> {
+        let now = self.session_now().await?;
+        let lease = self.entropy().id();
+        loop {
+            let mine = sqlx::query_scalar!(
+                r#"INSERT INTO idempotency_keys AS k (key_hash, body_hash, made_at, lease, leased_until)
+                   VALUES ($1, $2, $3, $4, $5)
+                   ON CONFLICT (key_hash) DO UPDATE SET lease = $4, leased_until = $5
+                   WHERE k.status IS NULL AND k.body_hash = $2 AND k.made_at > $6
+                     AND (k.lease IS NULL OR k.leased_until <= $3)
+                   RETURNING true AS "mine!""#,
+                &key_hash[..],
+                &body_hash[..],
+                now,
+                lease,
+                now + LEASE,
+                now - KEPT_FOR
+            )
+            .fetch_optional(self.sessions())
+            .await?;
+            if mine.is_some() {
+                return Ok(Claimed::Mine(Claim { key_hash, lease }));
+            }
+            let Some(row) = sqlx::query!(
+                r#"SELECT body_hash, made_at, leased_until, status, headers, body FROM idempotency_keys
+                   WHERE key_hash = $1"#,
+                &key_hash[..]
+            )
+            .fetch_optional(self.sessions())
+            .await?
+            else {
+                continue;
+            };
+            if row.made_at <= now - KEPT_FOR {
+                self.forget_key(key_hash, row.made_at).await?;
+                continue;
+            }
+            if row.body_hash != body_hash {
+                return Ok(Claimed::OtherBody);
+            }
+            return Ok(match (row.status, row.headers, row.body) {
+                (Some(status), Some(headers), Some(body)) => Claimed::Answered(Kept {
+                    status: u16::try_from(status).unwrap_or(500),
+                    headers: serde_json::from_value(headers)
+                        .map_err(|error| DbError::Unreadable("kept answer", error.to_string()))?,
+                    body,
+                }),
+                _ => {
+                    let left = row.leased_until.map_or(0, |until| (until - now).num_seconds());
+                    Claimed::InFlight(left.max(1))
+                }
+            });
+        }
+    }
+
+    async fn forget_key(&self, key_hash: [u8; 32], made_at: DateTime<Utc>) -> Result<(), DbError> {
+        sqlx::query!(
+            "DELETE FROM idempotency_keys WHERE key_hash = $1 AND made_at = $2",
+            &key_hash[..],
+            made_at
+        )
+        .execute(self.sessions())
+        .await?;
+        Ok(())
+    }
+
+    /// Keeps the answer given under a claim, unless somebody else acts under the key by now.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn keep_answer(&self, claim: Claim, answer: &Kept) -> Result<(), DbError> {
+        let headers = serde_json::to_value(&answer.headers)
+            .map_err(|error| DbError::Unreadable("kept answer", error.to_string()))?;
+        sqlx::query!(
+            "UPDATE idempotency_keys SET status = $3, headers = $4, body = $5, lease = NULL, leased_until = NULL
+             WHERE key_hash = $1 AND lease = $2",
+            &claim.key_hash[..],
+            claim.lease,
+            i16::try_from(answer.status).unwrap_or(500),
+            headers,
+            &answer.body
+        )
+        .execute(self.sessions())
+        .await?;
+        Ok(())
+    }
+
+    /// Gives a claim up without an answer: the next request with the key acts, or is told what this one came to.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn let_key_go(&self, claim: Claim) -> Result<(), DbError> {
+        sqlx::query!(
+            "UPDATE idempotency_keys SET lease = NULL, leased_until = NULL WHERE key_hash = $1 AND lease = $2",
+            &claim.key_hash[..],
+            claim.lease
+        )
+        .execute(self.sessions())
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! What programs show with their requests: keys of organizations, and tokens of customers. Only hashes are kept.
+
+use chrono::{DateTime, Utc};
+
+use super::events::word;
+use super::{Db, DbError, audit};
+use crate::domain::audit::{Act, Actor, Record, Subject};
+use crate::domain::ids::{KeyId, OrganizationId, PersonId, StaffId};
+use crate::domain::key::{KeyName, Scope};
+use crate::domain::reason::Reason;
+
+/// A key, as its organization's owners see it.
+#[derive(Clone, Debug)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: KeyId,
+    /// Whose it is.
+    pub organization: OrganizationId,
+    /// What it is called.
+    pub name: String,
+    /// What it is good for.
+    pub scopes: Vec<Scope>,
+    /// How it begins.
+    pub hint: String,
+    /// Who made it, by name.
+    pub made_by: Option<String>,
+    /// When it was made.
+    pub made_at: DateTime<Utc>,
+    /// From when on it is worth nothing.
+    pub expires_at: DateTime<Utc>,
+    /// When it was taken back.
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// When it was last shown, to the minute.
+    pub last_used_at: Option<DateTime<Utc>>,
+}
+
+impl ApiKey {
+    /// Whether it is good for anything at `now`.
+    #[must_use]
+    pub fn is_live(&self, now: DateTime<Utc>) -> bool {
+        self.revoked_at.is_none() && now < self.expires_at
+    }
+}
+
+/// A key to be made.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// What it is called.
+    pub name: KeyName,
+    /// What it is good for; at least one.
+    pub scopes: Vec<Scope>,
+    /// From when on it is worth nothing.
+    pub expires_at: DateTime<Utc>,
+}
+
+struct KeyRow {
+    id: uuid::Uuid,
+    organization_id: uuid::Uuid,
+    name: String,
+    scopes: Vec<String>,
+    hint: String,
+    maker: Option<String>,
+    made_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+    revoked_at: Option<DateTime<Utc>>,
+    last_used_at: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<KeyRow> for ApiKey {
+    type Error = DbError;
+
+    fn try_from(row: KeyRow) -> Result<Self, DbError> {
+        Ok(Self {
+            id: KeyId(row.id),
+            organization: OrganizationId(row.organization_id),
+            name: row.name,
+            scopes: row
+                .scopes
+                .iter()
+                .map(|scope| word(Scope::parse, "scope", scope))
+                .collect::<Result<_, _>>()?,
+            hint: row.hint,
+            made_by: row.maker,
+            made_at: row.made_at,
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+            last_used_at: row.last_used_at,
+        })
+    }
+}
+
+macro_rules! select_keys {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            KeyRow,
+            r#"SELECT k.id, k.organization_id, k.name, k.scopes, k.hint, s.name AS "maker?", k.made_at, k.expires_at,
+                      k.revoked_at, k.last_used_at
+               FROM api_keys k LEFT JOIN staff s ON s.id = k.made_by "# + $tail,
+            $($argument),*
+        )
+    };
+}
+
+impl Db {
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn add_key(
+        &self,
+        organization: OrganizationId,
+        new: &NewKey,
+        token_hash: [u8; 32],
+        hint: &str,
+        by: StaffId,
+    ) -> Result<KeyId, DbError> {
+        let now = self.session_now().await?;
+        let id = KeyId(self.entropy().id());
+        let scopes: Vec<String> = new.scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
+        let mut tx = self.sessions().begin().await?;
+        sqlx::query!(
+            "INSERT INTO api_keys (id, organization_id, name, scopes, token_hash, hint, made_by, made_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            id.0,
+            organization.0,
+            new.name.as_str(),
+            &scopes,
+            &token_hash[..],
+            hint,
+            by.0,
+            now,
+            new.expires_at
+        )
+        .execute(&mut *tx)
+        .await?;
+        let record = Record::new(now, Actor::Staff(by), Act::AccessChanged, Subject::Key(id), Reason::SetUp)
+            .states(None, Some("live"));
+        audit::append_to_organization(&mut tx, organization, &record).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
+    /// Takes a key back; `false` when it was before, or is none of this organization's.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn revoke_key(
+        &self,
+        organization: OrganizationId,
+        key: KeyId,
+        by: StaffId,
+    ) -> Result<bool, DbError> {
+        let now = self.session_now().await?;
+        let mut tx = self.sessions().begin().await?;
+        let changed = sqlx::query!(
+            "UPDATE api_keys SET revoked_at = $3 WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL",
+            key.0,
+            organization.0,
+            now
+        )
+        .execute(&mut *tx)
+        .await?
+        .rows_affected();
+        if changed == 0 {
+            return Ok(false);
+        }
+        let record = Record::new(now, Actor::Staff(by), Act::AccessChanged, Subject::Key(key), Reason::SetUp)
+            .states(Some("live"), Some("revoked"));
+        audit::append_to_organization(&mut tx, organization, &record).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// The keys of an organization, the newest first; at most 200.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn keys(&self, organization: OrganizationId) -> Result<Vec<ApiKey>, DbError> {
+        let rows = select_keys!(
+            "WHERE k.organization_id = $1 ORDER BY k.made_at DESC, k.id LIMIT 200",
+            organization.0
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The key with this hash, if it is good for anything at `now`. That it was used is noted once a minute.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn key_shown(
+        &self,
+        token_hash: [u8; 32],
+        now: DateTime<Utc>,
+    ) -> Result<Option<ApiKey>, DbError> {
+        let row =
+            select_keys!("WHERE k.token_hash = $1", &token_hash[..]).fetch_optional(self.sessions()).await?;
+        let Some(key) = row.map(ApiKey::try_from).transpose()?.filter(|key| key.is_live(now)) else {
+            return Ok(None);
+        };
+        if key.last_used_at.is_none_or(|used| now - used >= chrono::Duration::minutes(1)) {
+            sqlx::query!("UPDATE api_keys SET last_used_at = $2 WHERE id = $1", key.id.0, now)
+                .execute(self.sessions())
+                .await?;
+        }
+        Ok(Some(key))
+    }
+
+    /// Keeps the hash of a customer's token.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn add_customer_token(
+        &self,
+        token_hash: [u8; 32],
+        person: PersonId,
+        now: DateTime<Utc>,
+        expires_at: DateTime<Utc>,
+    ) -> Result<(), DbError> {
+        sqlx::query!(
+            "INSERT INTO customer_tokens (token_hash, person_id, made_at, expires_at) VALUES ($1, $2, $3, $4)",
+            &token_hash[..],
+            person.0,
+            now,
+            expires_at
+        )
+        .execute(self.sessions())
+        .await?;
+        Ok(())
+    }
+
+    /// Whose token this is, and of which organization they are a customer, if it is good at `now`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn customer_token_shown(
+        &self,
+        token_hash: [u8; 32],
+        now: DateTime<Utc>,
+    ) -> Result<Option<(PersonId, OrganizationId)>, DbError> {
+        let row = sqlx::query!(
+            "SELECT p.id, p.organization_id FROM customer_tokens t JOIN persons p ON p.id = t.person_id
+             WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2",
+            &token_hash[..],
+            now
+        )
+        .fetch_optional(self.sessions())
+        .await?;
+        Ok(row.map(|row| (PersonId(row.id), OrganizationId(row.organization_id))))
+    }
+
+    /// Makes a customer's token worthless.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn end_customer_token(&self, token_hash: [u8; 32], now: DateTime<Utc>) -> Result<(), DbError> {
+        sqlx::query!(
+            "UPDATE customer_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL",
+            &token_hash[..],
+            now
+        )
+        .execute(self.sessions())
+        .await?;
+        Ok(())
+    }
+
+    /// Forgets tokens long worthless and answers kept for longer than a day; says how many.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sweep_api(&self) -> Result<u64, DbError> {
+        let now = self.now().await?;
+        let tokens = sqlx::query!(
+            "DELETE FROM customer_tokens WHERE token_hash IN (
+                 SELECT token_hash FROM customer_tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT 1000)",
+            now - chrono::Duration::days(30)
+        )
+        .execute(self.pool())
+        .await?;
+        let answers = sqlx::query!(
+            "DELETE FROM idempotency_keys WHERE key_hash IN (
+                 SELECT key_hash FROM idempotency_keys WHERE made_at < $1 ORDER BY made_at LIMIT 1000)",
+            now - super::idempotency::KEPT_FOR
+        )
+        .execute(self.pool())
+        .await?;
+        Ok(tokens.rows_affected() + answers.rows_affected())
+    }
+}

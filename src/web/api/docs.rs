@@ -1,0 +1,248 @@
+//! What the API says of itself: `/v1/openapi.json`, and the page `/v1/docs` that is made of it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use std::sync::Arc;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+
+use super::problem::{Code, Problem};
+use crate::domain::key::Scope;
+use crate::web::WebState;
+use crate::web::error::Error;
+use crate::web::page::{Layout, Page};
+
+/// What is said of the whole; the operations add themselves.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Fairlist",
+        version = "1",
+        description = "A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(Problem)),
+    security(("bearer" = []))
+)]
+pub(super) struct Described;
+
+/// Adds what is the same for every operation: how callers say who they are, what a refusal looks like, and the key by
+/// which an act is done once.
+#[must_use]
+pub(super) fn complete(mut described: OpenApi) -> OpenApi {
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A key of an organization (fl_key_…), or a customer’s token (fl_me_…)."))
+        .build();
+    described
+        .components
+        .get_or_insert_default()
+        .security_schemes
+        .insert("bearer".to_owned(), SecurityScheme::Http(bearer).into());
+    let refusal = ResponseBuilder::new()
+        .description("Refused, or gone wrong: the code says why.")
+        .content(
+            "application/problem+json",
+            ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build(),
+        )
+        .build();
+    for item in described.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            operation.responses.responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
+        }
+        if let Some(post) = &mut item.post
+            && post.security.is_none()
+        {
+            post.parameters.get_or_insert_default().push(idempotency_key().into());
+        }
+    }
+    described
+}
+
+fn idempotency_key() -> utoipa::openapi::path::Parameter {
+    use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
+    use utoipa::openapi::schema::{ObjectBuilder, Type};
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .description(Some(
+            "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours.",
+        ))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255))))
+        .build()
+}
+
+/// One operation, as the page shows it.
+struct Operation {
+    method: &'static str,
+    path: String,
+    title: String,
+    text: String,
+    public: bool,
+    parameters: Vec<(String, String, String, bool)>,
+    body: Option<String>,
+    answers: Vec<(String, String, Option<String>)>,
+}
+
+/// A thing that is sent or answered.
+struct Thing {
+    name: String,
+    text: String,
+    fields: Vec<(String, String, String)>,
+}
+
+/// Operations that belong together.
+struct Family {
+    name: String,
+    operations: Vec<Operation>,
+}
+
+#[derive(Template)]
+#[template(path = "api/docs.html")]
+struct DocsPage {
+    layout: Layout,
+    base: String,
+    families: Arc<Vec<Family>>,
+    things: Arc<Vec<Thing>>,
+    scopes: &'static [Scope],
+    codes: &'static [Code],
+}
+
+/// The two addresses.
+pub(super) fn router(described: OpenApi) -> Router<WebState> {
+    let value = Arc::new(serde_json::to_value(&described).unwrap_or_default());
+    let (families, things) = (Arc::new(families(&value)), Arc::new(things(&value)));
+    let page = async move |State(state): State<WebState>| -> Result<Response, Error> {
+        let mut layout = Layout::bare("The API", false, state.db.clock().local());
+        layout.menu = true;
+        let (families, things) = (families.clone(), things.clone());
+        let base = state.settings.origin();
+        let page = DocsPage { layout, base, families, things, scopes: Scope::ALL, codes: Code::ALL };
+        Ok(Page(page).into_response())
+    };
+    Router::new()
+        .route("/v1/openapi.json", get(async move || Json(value.as_ref().clone())))
+        .route("/v1/docs", get(page))
+}
+
+fn text<'a>(value: &'a serde_json::Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// What a schema is, in a few words: `string`, `EntryView`, `list of PlaceView`, `integer or null`.
+fn kind(schema: &serde_json::Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return reference.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return words.iter().filter_map(|word| word.as_str()).collect::<Vec<_>>().join(" | ");
+    }
+    for several in ["oneOf", "anyOf", "allOf"] {
+        if let Some(parts) = schema[several].as_array() {
+            let joined = if several == "allOf" { " with " } else { " or " };
+            return parts.iter().map(kind).collect::<Vec<_>>().join(joined);
+        }
+    }
+    let plain = |name: &str| match (name, schema["format"].as_str()) {
+        ("array", _) => format!("list of {}", kind(&schema["items"])),
+        ("string", Some("date-time")) => "instant".to_owned(),
+        ("string", Some("date")) => "day".to_owned(),
+        ("string", Some("uuid")) => "id".to_owned(),
+        ("object", _) if schema["additionalProperties"].is_object() => {
+            format!("map to {}", kind(&schema["additionalProperties"]))
+        }
+        (name, _) => name.to_owned(),
+    };
+    match &schema["type"] {
+        serde_json::Value::String(name) => plain(name),
+        serde_json::Value::Array(names) => {
+            names.iter().filter_map(|name| name.as_str()).map(plain).collect::<Vec<_>>().join(" or ")
+        }
+        _ => "anything".to_owned(),
+    }
+}
+
+fn families(api: &serde_json::Value) -> Vec<Family> {
+    let mut families: Vec<Family> = Vec::new();
+    for (path, item) in api["paths"].as_object().into_iter().flatten() {
+        for method in ["get", "post", "put", "patch", "delete"] {
+            let operation = &item[method];
+            if !operation.is_object() {
+                continue;
+            }
+            let name = operation["tags"][0].as_str().unwrap_or("Other");
+            let shown = shown(method, path, operation);
+            match families.iter_mut().find(|family| family.name == name) {
+                Some(family) => family.operations.push(shown),
+                None => families.push(Family { name: name.to_owned(), operations: vec![shown] }),
+            }
+        }
+    }
+    families
+}
+
+fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Operation {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let json = |value: &serde_json::Value| {
+        let schema = &value["content"]["application/json"]["schema"];
+        schema.is_object().then(|| kind(schema))
+    };
+    Operation {
+        method: match method {
+            "get" => "GET",
+            "post" => "POST",
+            "put" => "PUT",
+            "patch" => "PATCH",
+            _ => "DELETE",
+        },
+        path: path.to_owned(),
+        title: text(operation, "summary").to_owned(),
+        text: text(operation, "description").to_owned(),
+        public: operation["security"].is_array(),
+        parameters: parameters
+            .map(|parameter| {
+                (
+                    text(parameter, "name").to_owned(),
+                    kind(&parameter["schema"]),
+                    text(parameter, "description").to_owned(),
+                    parameter["required"].as_bool().unwrap_or_default(),
+                )
+            })
+            .collect(),
+        body: json(&operation["requestBody"]),
+        answers: operation["responses"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(status, _)| *status != "default")
+            .map(|(status, answer)| (status.clone(), text(answer, "description").to_owned(), json(answer)))
+            .collect(),
+    }
+}
+
+fn things(api: &serde_json::Value) -> Vec<Thing> {
+    let schemas = api["components"]["schemas"].as_object().into_iter().flatten();
+    schemas
+        .map(|(name, schema)| {
+            let mut fields = Vec::new();
+            let parts = schema["allOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+            for part in &parts {
+                for (field, about) in part["properties"].as_object().into_iter().flatten() {
+                    fields.push((field.clone(), kind(about), text(about, "description").to_owned()));
+                }
+            }
+            let mut words = text(schema, "description").to_owned();
+            if fields.is_empty() {
+                words = format!("{words} {}", kind(schema)).trim().to_owned();
+            } else if let Some(base) = parts.iter().find_map(|part| part["$ref"].as_str()) {
+                let base = base.rsplit('/').next().unwrap_or_default();
+                words = format!("{words} With everything of {base}.").trim().to_owned();
+            }
+            Thing { name: name.clone(), text: words, fields }
+        })
+        .collect()
+}

@@ -1,0 +1,105 @@
+//! Events as the public sees them, and how things stand for one person.
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
+
+use super::Api;
+use super::caller::{Caller, Who, find_event};
+use super::entries::person_named;
+use super::json::{Answer, Listed};
+use super::problem::Failed;
+use super::views::{EventView, StatusView};
+use crate::domain::event::EventState;
+use crate::domain::key::Scope;
+use crate::web::WebState;
+use crate::web::error::Error;
+use crate::web::extract::{Path, Query};
+
+pub(super) fn add(api: Api) -> Api {
+    api.add(routes!(list)).add(routes!(show)).add(routes!(my_status))
+}
+
+/// Which page of events.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// `next` of the page before; from the beginning without it.
+    after: String,
+}
+
+const PAGE: i64 = 50;
+
+/// Events that can be booked or waited for
+///
+/// Published events that have not started, those that start first before. Nobody needs to say who they are.
+#[utoipa::path(get, path = "/v1/resources", tag = "Events", params(EventsQuery), security(()),
+    responses((status = 200, description = "A page of events.", body = Listed<EventView>)))]
+async fn list(
+    State(state): State<WebState>,
+    Query(query): Query<EventsQuery>,
+) -> Result<Answer<Listed<EventView>>, Failed> {
+    let now = state.db.session_now().await?;
+    let paging = super::json::Paging { after: query.after, limit: None };
+    let skip = paging.parse(|text| text.parse::<u16>().ok())?.map_or(0, i64::from);
+    let sheets = state.db.public_events(now, PAGE + 1, skip).await?;
+    let next = (i64::try_from(sheets.len()).unwrap_or(0) > PAGE).then(|| (skip + PAGE).to_string());
+    let items = sheets.into_iter().take(50).map(|sheet| EventView::of(sheet, now)).collect();
+    Ok(Answer::ok(Listed { items, next }))
+}
+
+/// An event
+///
+/// As the public sees it, with `places_free` for everybody and `seats_held` by offers. Nobody needs to say who they are.
+/// `event` is the id or the name in addresses, here and everywhere.
+#[utoipa::path(get, path = "/v1/resources/{event}", tag = "Events", params(("event" = String, Path)), security(()),
+    responses((status = 200, description = "The event.", body = EventView)))]
+async fn show(State(state): State<WebState>, Path(event): Path<String>) -> Result<Answer<EventView>, Failed> {
+    let now = state.db.session_now().await?;
+    let event = find_event(&state, &event).await?;
+    if event.state == EventState::Draft {
+        return Err(Error::NotFound.into());
+    }
+    Ok(Answer::ok(EventView::of(state.db.event_sheet_of(event.id, now).await?, now)))
+}
+
+/// For whom a program asks.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct StatusQuery {
+    /// For programs: the address of the person. Customers ask for themselves.
+    email: String,
+}
+
+/// How things stand for one person
+///
+/// Whether they may have a place now, why not, what to do next, their place in the line, and the deadlines that matter.
+/// A program names the person by `email` (scope `entries:read`); a customer asks for themselves.
+#[utoipa::path(get, path = "/v1/resources/{event}/my-status", tag = "Events", params(("event" = String, Path), StatusQuery),
+    responses((status = 200, description = "How things stand.", body = StatusView)))]
+async fn my_status(
+    State(state): State<WebState>,
+    caller: Caller,
+    Path(event): Path<String>,
+    Query(query): Query<StatusQuery>,
+) -> Result<Answer<StatusView>, Failed> {
+    let event = caller.event(&state, &event).await?;
+    let person = match &caller.who {
+        Who::Person(person, _) => Some(*person),
+        Who::Key(_) => {
+            caller.require(Scope::EntriesRead)?;
+            person_named(&state, &caller, &query.email).await?
+        }
+    };
+    let sheet = state.db.event_sheet_of(event.id, caller.now).await?;
+    let persons: Vec<_> = person.into_iter().collect();
+    let mut entries = state.db.my_entries_at(event.id, &persons).await?;
+    // A live entry says more than one that is over.
+    let live = entries.iter().position(|entry| entry.state.is_live()).unwrap_or(0);
+    let entry = if entries.is_empty() { None } else { Some(entries.swap_remove(live)) };
+    let bookings = state.db.my_bookings_at(event.id, &persons).await?;
+    Ok(Answer::ok(StatusView::of(&sheet, entry, bookings, caller.now)))
+}

@@ -1,0 +1,180 @@
+//! Reading and writing JSON: whatever cannot be read is refused in words that help whoever wrote the program.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::problem::{Code, Failed, Refusal};
+use crate::domain::reason::StaffReason;
+use crate::web::WebState;
+use crate::web::error::Error;
+
+/// The body of a request. An empty one is `{}`.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+fn unreadable(detail: impl Into<std::borrow::Cow<'static, str>>) -> Failed {
+    Refusal::new(Code::UnreadableBody, detail).into()
+}
+
+/// Postgres has no text with a zero byte.
+fn holds_zero(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(holds_zero),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || holds_zero(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<WebState> for Json<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &WebState) -> Result<Self, Failed> {
+        let kind =
+            request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_json = kind.is_empty() || kind == "application/json" || kind.ends_with("+json");
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                Error::TooLarge
+            } else {
+                Error::BadRequest("What was sent broke off before its end. Nothing was done.".into())
+            }
+        })?;
+        if !is_json && !bytes.is_empty() {
+            return Err(unreadable(
+                "The body has to be JSON: Content-Type: application/json. Nothing was done.",
+            ));
+        }
+        let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| unreadable(format!("The body is no JSON: {error}. Nothing was done.")))?;
+        if holds_zero(&value) {
+            return Err(unreadable("The body holds a character that cannot be kept. Nothing was done."));
+        }
+        serde_json::from_value(value).map(Self).map_err(|error| {
+            unreadable(format!("The body is not what is asked for here: {error}. Nothing was done."))
+        })
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer<T>(pub StatusCode, pub T);
+
+impl<T> Answer<T> {
+    /// 200.
+    pub fn ok(value: T) -> Self {
+        Self(StatusCode::OK, value)
+    }
+
+    /// 201.
+    pub fn created(value: T) -> Self {
+        Self(StatusCode::CREATED, value)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        (self.0, axum::Json(self.1)).into_response()
+    }
+}
+
+/// Why staff act, as their programs say it.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Because {
+    /// A reason that staff may give; `GET /v1/reasons` lists them.
+    pub reason: String,
+    /// In one's own words; needed with the reason `other`. At most 2,000 characters.
+    pub note: String,
+}
+
+impl Because {
+    /// The reason.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(&self) -> Result<StaffReason, Failed> {
+        because(&self.reason, &self.note)
+    }
+}
+
+/// The reason of an act by staff.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn because(reason: &str, note: &str) -> Result<StaffReason, Failed> {
+    use crate::domain::reason::ReasonError;
+    StaffReason::parse(reason, note).map_err(|error| {
+        let field = if error == ReasonError::Missing { "reason" } else { "note" };
+        Refusal::field(field, error).into()
+    })
+}
+
+/// Where a page of many begins, and how long it is.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub struct Paging {
+    /// `next` of the page before; from the beginning without it.
+    pub after: String,
+    /// At most so many; 50 without it, and never more than 200.
+    #[param(minimum = 1, maximum = 200)]
+    pub limit: Option<u32>,
+}
+
+impl Paging {
+    /// At most so many, and one more to know whether there are more.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit.map_or(50, |limit| limit.clamp(1, 200) as usize)
+    }
+
+    /// The cursor as its parts, if there is one.
+    ///
+    /// # Errors
+    /// When it is none of ours.
+    pub fn parse<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Failed> {
+        if self.after.is_empty() {
+            return Ok(None);
+        }
+        read(&self.after)
+            .map(Some)
+            .ok_or_else(|| Refusal::field("after", "This is no cursor that was given out here.").into())
+    }
+}
+
+/// A page of many.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Listed<T> {
+    /// These, in order.
+    pub items: Vec<T>,
+    /// Where the next page begins; none after the last.
+    pub next: Option<String>,
+}
+
+impl<T> Listed<T> {
+    /// A page of at most `limit`, of rows of which one more was asked for. `cursor` names the last one.
+    pub fn of<R>(
+        mut rows: Vec<R>,
+        limit: usize,
+        cursor: impl Fn(&R) -> String,
+        view: impl Fn(R) -> T,
+    ) -> Self {
+        let next = if rows.len() > limit {
+            rows.truncate(limit);
+            rows.last().map(cursor)
+        } else {
+            None
+        };
+        Self { items: rows.into_iter().map(view).collect(), next }
+    }
+}

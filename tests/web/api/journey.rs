@@ -1,0 +1,139 @@
+//! A stranger's shop uses the API: people join, are offered, accept.
+
+use axum::http::Method;
+use fairlist::domain::key::Scope;
+use serde_json::json;
+
+use super::Shop;
+use crate::harness::program::Program;
+use crate::harness::world::two_hours;
+
+#[tokio::test]
+async fn a_customer_joins_is_offered_and_accepts() {
+    let shop = Shop::with(two_hours(), 1).await;
+    shop.world.booked("holder@example.com", 1).await;
+    let event = Program::new(&shop.router).get("/v1/resources/spring").await.good();
+    assert_eq!((event["places_free"].as_i64(), event["seats_held"].as_i64()), (Some(0), Some(0)));
+    let ada = shop.customer("Ada", "ada@example.com").await;
+    let status = ada.get("/v1/resources/spring/my-status").await.good();
+    assert_eq!(status["reason"], "event_is_full");
+    assert_eq!(status["next_step"], "join_waitlist");
+    let entry = ada.post("/v1/resources/spring/waitlist:join", json!({})).await.good();
+    assert_eq!((entry["state"].as_str(), entry["position"].as_i64()), (Some("waiting"), Some(1)));
+    // Joining again is the same entry.
+    let again = ada.post("/v1/resources/spring/waitlist:join", json!({"party": 1})).await.good();
+    assert_eq!(again["id"], entry["id"]);
+    shop.world.add_places(1).await;
+    shop.world.pass().await;
+    let status = ada.get("/v1/resources/spring/my-status").await.good();
+    assert_eq!(
+        (status["allowed"].as_bool(), status["next_step"].as_str()),
+        (Some(true), Some("answer_offer"))
+    );
+    assert_eq!(status["own_deadline"], "2027-03-01T12:00:00Z");
+    assert_eq!(status["held_by_others"], 0);
+    let offer = status["entry"]["offer"]["id"].as_str().expect("an offer");
+    let event = Program::new(&shop.router).get("/v1/resources/spring").await.good();
+    assert_eq!(event["seats_held"], 1);
+    // Somebody else on the list sees whose turn it is, and may not touch the offer.
+    let bob = shop.customer("Bob", "bob@example.com").await;
+    let status = bob.get("/v1/resources/spring/my-status").await.good();
+    assert_eq!(status["reason"], "reserved_for_waitlist");
+    assert_eq!(
+        (status["held_by_others"].as_i64(), status["next_deadline"].as_str()),
+        (Some(1), Some("2027-03-01T12:00:00Z"))
+    );
+    let accept = format!("/v1/offers/{offer}:accept");
+    bob.once("b").post(&accept, json!({})).await.refused(403, "not_yours");
+    // Without a key of one's own a repetition could not be told from a second wish.
+    ada.post(&accept, json!({})).await.refused(400, "idempotency_key_missing");
+    let accepted = ada.once("a").post(&accept, json!({})).await.good();
+    assert_eq!(accepted["state"], "accepted");
+    assert!(accepted["reference"].as_str().is_some_and(|reference| !reference.is_empty()));
+    ada.post(&format!("/v1/offers/{offer}:decline"), json!({})).await.refused(409, "not_pending");
+    let status = ada.get("/v1/resources/spring/my-status").await.good();
+    assert_eq!(status["bookings"][0]["reference"], accepted["reference"]);
+    ada.delete("/v1/tokens/current").await;
+    ada.get("/v1/resources/spring/my-status").await.refused(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_shop_acts_for_people_as_far_as_its_key_goes() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let reader = shop.with_scopes(&[Scope::EntriesRead]).await;
+    let ada = json!({"name": "Ada", "email": "ada@example.com", "party": 2});
+    let join = "/v1/resources/spring/waitlist:join";
+    reader.post(join, ada.clone()).await.refused(403, "scope_missing");
+    let entry = shop.program.post(join, ada).await.good();
+    let id = entry["id"].as_str().expect("an id");
+    let path = format!("/v1/waitlist/{id}");
+    assert_eq!(reader.get(&path).await.good()["person"]["name"], "Ada");
+    let status = reader.get("/v1/resources/spring/my-status?email=ada@example.com").await.good();
+    assert_eq!(status["entry"]["id"], id);
+    shop.program.post(&format!("{path}:pause"), json!({})).await.refused(400, "invalid");
+    let paused =
+        shop.program.post(&format!("{path}:pause"), json!({"reason": "customer_asked"})).await.good();
+    assert_eq!(paused["paused"], "staff");
+    let changed = shop.program.patch(&path, json!({"party": 1, "reason": "customer_asked"})).await.good();
+    assert_eq!(changed["party"], 1);
+    let left = shop.program.delete(&path).await.good();
+    assert_eq!(left["state"], "withdrawn");
+    // A customer of theirs does not become one of another house.
+    let stranger = Program::new(&shop.router).with_token("fl_key_nonsense");
+    stranger.get(&path).await.refused(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn every_operation_is_described_served_and_guarded() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let stranger = Program::new(&shop.router);
+    let described = stranger.get("/v1/openapi.json").await.good();
+    assert_eq!(described["openapi"], "3.1.0");
+    let docs = stranger.get("/v1/docs").await;
+    let page = String::from_utf8(docs.bytes).expect("text");
+    let id = "00000000-0000-0000-0000-000000000000";
+    let mut operations = 0;
+    for (path, item) in described["paths"].as_object().expect("paths") {
+        assert!(page.contains(path), "{path} is not on the page");
+        for (method, operation) in item.as_object().expect("operations") {
+            operations += 1;
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+            let about = format!("{method} {path}");
+            assert!(
+                operation["summary"].as_str().is_some_and(|text| !text.is_empty()),
+                "{about}: no summary"
+            );
+            let mut address = path.clone();
+            while let (Some(from), Some(to)) = (address.find('{'), address.find('}')) {
+                address.replace_range(from..=to, id);
+            }
+            if operation["security"].is_array() {
+                continue;
+            }
+            let reply = stranger.once("k").send(method, &address, Some(json!({}))).await;
+            assert_eq!((reply.status.as_u16(), reply.code()), (401, "unauthorized"), "{about}");
+        }
+    }
+    assert!(operations > 15, "{operations} operations");
+    stranger.get("/v1/nothing").await.refused(404, "not_found");
+    stranger.post("/v1/resources", json!({})).await.refused(405, "method_not_allowed");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_in_words() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let join = "/v1/resources/spring/waitlist:join";
+    for (body, code) in [
+        (json!({"partty": 2}), "unreadable_body"),
+        (json!({"party": "two"}), "unreadable_body"),
+        (json!({"party": 2, "name": "A\u{0}da", "email": "ada@example.com"}), "unreadable_body"),
+        (json!([]), "unreadable_body"),
+        (json!({"party": 0, "name": "Ada", "email": "ada@example.com"}), "invalid"),
+        (json!({"name": "Ada", "email": "nonsense"}), "invalid"),
+        (json!({"name": "", "email": "ada@example.com"}), "invalid"),
+        (json!({"name": "Ada", "email": "ada@example.com", "wants": {"row": {}}}), "invalid"),
+    ] {
+        shop.program.post(join, body).await.refused(400, code);
+    }
+    shop.program.with("content-type", "text/plain").get("/v1/waitlist?email=x").await.refused(400, "invalid");
+}

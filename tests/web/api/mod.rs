@@ -1,0 +1,64 @@
+//! The API, through the real router.
+
+mod journey;
+mod once;
+
+use axum::Router;
+use fairlist::domain::audit::Actor;
+use fairlist::domain::ids::CodeId;
+use fairlist::domain::key::Scope;
+use fairlist::domain::policy::Policy;
+use fairlist::domain::secret::Secret;
+use fairlist::web::{self, Settings, WebState};
+use serde_json::json;
+
+use crate::harness::database::secret;
+use crate::harness::program::{Program, add_key};
+use crate::harness::world::World;
+
+/// An event, and programs that may act on it.
+pub struct Shop {
+    pub world: World,
+    pub router: Router,
+    pub secret: Secret,
+    /// With a key that is good for everything.
+    pub program: Program,
+}
+
+impl Shop {
+    /// With this rule and so many places.
+    pub async fn with(policy: Policy, places: usize) -> Self {
+        let world = World::with(policy, places).await;
+        let secret = secret();
+        let mut settings = Settings::new("http://localhost".parse().expect("a URL"));
+        settings.limits.writes = 10_000;
+        settings.limits.joins = 1_000;
+        let state = WebState::new(world.database.db().clone(), secret.clone(), settings);
+        let router = web::router(state).expect("a router");
+        let Actor::Staff(by) = world.actor() else { panic!("the world's actor is staff") };
+        let organization = world.database.db().event(world.event).await.expect("the event").organization;
+        let (_, token) = add_key(world.database.db(), organization, by, Scope::ALL).await;
+        let program = Program::new(&router).with_token(&token);
+        Self { world, router, secret, program }
+    }
+
+    /// With a key that is good for these alone.
+    pub async fn with_scopes(&self, scopes: &[Scope]) -> Program {
+        let Actor::Staff(by) = self.world.actor() else { panic!("the world's actor is staff") };
+        let db = self.world.database.db();
+        let organization = db.event(self.world.event).await.expect("the event").organization;
+        Program::new(&self.router).with_token(&add_key(db, organization, by, scopes).await.1)
+    }
+
+    /// A customer's program, with a token got by a code.
+    pub async fn customer(&self, name: &str, email: &str) -> Program {
+        let program = Program::new(&self.router);
+        let request = json!({"event": "spring", "email": email, "name": name});
+        let sent = program.post("/v1/codes", request).await.good();
+        let code = sent["code"].as_str().expect("a code");
+        let digits = self.secret.code_digits(code.parse::<CodeId>().expect("an id"));
+        let path = format!("/v1/codes/{code}:enter");
+        let given = program.post(&path, json!({"digits": digits})).await.good();
+        program.with_token(given["token"].as_str().expect("a token"))
+    }
+}

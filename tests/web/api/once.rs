@@ -1,0 +1,79 @@
+//! Acts under a key of the caller's own: done once, answered the same.
+
+use std::collections::HashSet;
+
+use chrono::Duration;
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::Shop;
+use crate::harness::world::two_hours;
+
+const JOIN: &str = "/v1/resources/spring/waitlist:join";
+
+#[tokio::test]
+async fn the_same_key_is_answered_the_same_and_another_body_refused() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let ada = json!({"name": "Ada", "email": "ada@example.com"});
+    let under = shop.program.once("one");
+    let first = under.post(JOIN, ada.clone()).await;
+    assert_eq!(first.header("idempotency-replayed"), "");
+    // The entry changes; the answer does not.
+    let id = first.json["id"].as_str().expect("an id");
+    shop.program.delete(&format!("/v1/waitlist/{id}")).await.good();
+    let second = under.post(JOIN, ada.clone()).await;
+    assert_eq!((second.status, &second.bytes), (first.status, &first.bytes), "byte for byte");
+    assert_eq!(second.header("idempotency-replayed"), "true");
+    assert_eq!(second.header("content-type"), first.header("content-type"));
+    let other = json!({"name": "Bob", "email": "bob@example.com"});
+    under.post(JOIN, other.clone()).await.refused(422, "key_reused");
+    // Another caller's key of the same name is another key, and so is the same key on another operation.
+    let another = shop.with_scopes(fairlist::domain::key::Scope::ALL).await.once("one");
+    another.post(JOIN, other).await.good();
+    let reply = under.post(&format!("/v1/waitlist/{id}:pause"), json!({"reason": "customer_asked"})).await;
+    reply.refused(409, "wrong_state");
+    // A refusal that was decided is kept, too.
+    let again = under.post(&format!("/v1/waitlist/{id}:pause"), json!({"reason": "customer_asked"})).await;
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.bytes, reply.bytes);
+    // After a day the key is new.
+    shop.world.later(Duration::hours(24));
+    let third = under.post(JOIN, ada).await;
+    assert_eq!(third.header("idempotency-replayed"), "");
+    assert_ne!(third.good()["id"], id, "she joined again, at the end");
+}
+
+#[tokio::test]
+async fn unusable_keys_are_refused_before_anything_is_done() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let ada = json!({"name": "Ada", "email": "ada@example.com"});
+    for key in ["", " ", &"k".repeat(256)] {
+        shop.program.once(key).post(JOIN, ada.clone()).await.refused(400, "idempotency_key_bad");
+    }
+    assert_eq!(shop.program.get("/v1/waitlist?email=ada@example.com").await.good(), json!([]));
+}
+
+#[tokio::test]
+async fn many_at_once_under_one_key_act_once() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let under = shop.program.once("one");
+    let tries: Vec<_> =
+        (0..12).map(|_| under.post(JOIN, json!({"name": "Ada", "email": "ada@example.com"}))).collect();
+    let replies = join_all(tries).await;
+    let (done, busy): (Vec<_>, Vec<_>) = replies.into_iter().partition(|reply| reply.status.is_success());
+    assert!(!done.is_empty());
+    for reply in busy {
+        reply.refused(409, "in_flight");
+        assert_ne!(reply.header("retry-after"), "");
+    }
+    let bodies: HashSet<Vec<u8>> = done.into_iter().map(|reply| reply.bytes).collect();
+    assert_eq!(bodies.len(), 1, "the same answer for all that were answered");
+}
+
+#[tokio::test]
+async fn too_many_writes_are_refused_and_said() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let reply = shop.program.post(JOIN, json!({"name": "Ada", "email": "ada@example.com"})).await;
+    assert_eq!(reply.header("ratelimit-policy"), "\"writes\";q=10000;w=60");
+    assert!(reply.header("ratelimit").starts_with("\"writes\";r=9999;t="), "{}", reply.header("ratelimit"));
+}
