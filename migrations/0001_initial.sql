@@ -831,6 +831,72 @@ CREATE TABLE transitions (
 );
 CREATE INDEX transitions_event ON transitions (event_id, position);
 
+-- Where transitions are sent. Its signing secret is derived from its id, `generation` and the installation's secret, and
+-- is not here.
+CREATE TABLE webhooks (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    id              uuid NOT NULL,
+    url             text NOT NULL,
+    -- Only these kinds; of every kind where none is named.
+    kinds           text[] NOT NULL,
+    generation      integer NOT NULL DEFAULT 1,
+    -- After a rotation: until when the secret before signs as well.
+    old_until       timestamptz,
+    created_at      timestamptz NOT NULL,
+    -- Up to which number of the feed deliveries were queued, and how many tests were sent.
+    position        bigint NOT NULL,
+    tests           bigint NOT NULL DEFAULT 0,
+    stopped         text CONSTRAINT webhooks_stopped_check CHECK (stopped IN ('staff', 'gone', 'failing')),
+    stopped_at      timestamptz,
+    -- Failures in a row, since when, and until when it is left alone.
+    failures        integer NOT NULL DEFAULT 0,
+    failing_since   timestamptz,
+    paused_until    timestamptz,
+    PRIMARY KEY (organization_id, id),
+    CONSTRAINT webhooks_stopped_at_check CHECK ((stopped IS NULL) = (stopped_at IS NULL)),
+    CONSTRAINT webhooks_failing_check CHECK ((failures = 0) = (failing_since IS NULL) AND (failures = 0) = (paused_until IS NULL))
+);
+
+-- A transition on its way to an endpoint. A test has no number of the feed's: tests count down from -1.
+CREATE TABLE webhook_deliveries (
+    organization_id uuid NOT NULL,
+    webhook_id      uuid NOT NULL,
+    position        bigint NOT NULL,
+    state           text NOT NULL CONSTRAINT webhook_deliveries_state_check CHECK (state IN
+        ('queued', 'sending', 'delivered', 'dead')),
+    -- Since when it is tried: now, for one that staff send again.
+    queued_at       timestamptz NOT NULL,
+    attempts        integer NOT NULL DEFAULT 0,
+    next_attempt_at timestamptz,
+    leased_until    timestamptz,
+    lease           uuid,
+    ended_at        timestamptz,
+    PRIMARY KEY (organization_id, webhook_id, position),
+    CONSTRAINT webhook_deliveries_webhook_fkey FOREIGN KEY (organization_id, webhook_id) REFERENCES webhooks (organization_id, id),
+    CONSTRAINT webhook_deliveries_lease_check CHECK ((state = 'sending') = (lease IS NOT NULL) AND (lease IS NULL) = (leased_until IS NULL)),
+    CONSTRAINT webhook_deliveries_due_check CHECK ((state = 'queued') = (next_attempt_at IS NOT NULL)),
+    CONSTRAINT webhook_deliveries_ended_check CHECK ((state IN ('delivered', 'dead')) = (ended_at IS NOT NULL))
+);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (organization_id, webhook_id, next_attempt_at, position) WHERE state = 'queued';
+CREATE INDEX webhook_deliveries_leases ON webhook_deliveries (leased_until) WHERE state = 'sending';
+CREATE INDEX webhook_deliveries_list ON webhook_deliveries (organization_id, webhook_id, state, position DESC);
+CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (ended_at) WHERE state = 'delivered';
+
+CREATE TABLE webhook_attempts (
+    organization_id uuid NOT NULL,
+    webhook_id      uuid NOT NULL,
+    position        bigint NOT NULL,
+    attempt         integer NOT NULL,
+    lease           uuid NOT NULL,
+    started_at      timestamptz NOT NULL,
+    finished_at     timestamptz,
+    status          integer,
+    detail          text,
+    PRIMARY KEY (organization_id, webhook_id, position, attempt),
+    CONSTRAINT webhook_attempts_delivery_fkey FOREIGN KEY (organization_id, webhook_id, position)
+        REFERENCES webhook_deliveries (organization_id, webhook_id, position) ON DELETE CASCADE
+);
+
 -- ── imports ────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- A list from elsewhere. Uploaded first, so that it can be looked at before anything is written; started with what

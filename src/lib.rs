@@ -8,6 +8,7 @@
 //! workers          loops that run passes, sweep what is due, send messages
 //! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
+//! webhooks         transitions sent to endpoints of other systems
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
 //! failpoint        where tests kill the program; nothing in release builds
@@ -40,4 +41,5 @@ pub mod logging;
 pub mod messages;
 pub mod waitlist;
 pub mod web;
+pub mod webhooks;
 pub mod workers;

@@ -17,6 +17,7 @@ use crate::db::{Db, PoolSizes};
 use crate::messages;
 use crate::waitlist::Waitlist;
 use crate::web::{self, Limits, WebState};
+use crate::webhooks::{self, Sender};
 use crate::workers;
 
 /// How long what was begun may take once we are told to stop. With closing connections and stopping the private
@@ -66,21 +67,26 @@ pub(super) async fn serve_on(
         hosts: config.hosts.clone(),
         trusted_proxies: usize::from(config.trusted_proxies),
         staff_idle: config.staff_idle,
+        private_webhooks: config.private_webhooks,
         limits: Limits { joins: config.joins_per_hour, writes: config.writes_per_minute },
         ..web::Settings::new(base_url.clone())
     };
     let secret = config.secret(data)?;
+    let webhooks = webhooks::Settings::new(secret.clone()).private(config.private_webhooks);
     let waitlist = Waitlist::new(db.clone(), secret.clone());
     let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), config.mail.clone()));
     let state = WebState::new(db.clone(), secret, settings).with_mail(Arc::clone(&mail));
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
     let stopping = CancellationToken::new();
+    let sender = Sender::new(&db, webhooks, stopping.clone())
+        .map_err(|problem| Failure::Outcome(problem.to_string()))?;
     let mut pages = tokio::spawn(web::serve(listener, router, stopping.clone()));
     let mut at_work = JoinSet::new();
     workers::passes::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
     workers::imports::start(&mut at_work, &db, &stopping);
+    workers::webhooks::start(&mut at_work, sender, &stopping);
     workers::feed::start(&mut at_work, &db, &stopping);
     workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");

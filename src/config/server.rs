@@ -92,6 +92,10 @@ pub struct ServerArguments {
     )]
     pub secret: Option<Hidden>,
 
+    /// Let webhooks go to addresses of private networks and of this machine, and without encryption
+    #[arg(long, env = "FAIRLIST_PRIVATE_WEBHOOKS", help_heading = "Safety")]
+    pub private_webhooks: bool,
+
     /// After so many minutes without a click, staff sign in again
     #[arg(long, env = "FAIRLIST_STAFF_IDLE_MINUTES", value_name = "MINUTES", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=720), help_heading = "Safety")]
     pub staff_idle_minutes: u16,
@@ -116,6 +120,8 @@ pub struct ServerConfig {
     pub trusted_proxies: u8,
     /// The mail server and the sender; `None`: messages are only shown to staff.
     pub mail: Option<Relay>,
+    /// Whether webhooks may go into private networks.
+    pub private_webhooks: bool,
     /// How long staff stay signed in without a click.
     pub staff_idle: TimeDelta,
     /// Joins an hour and address.
@@ -157,6 +163,7 @@ impl ServerArguments {
             trusted_proxies: self.trusted_proxies,
             mail: self.mail()?,
             secret: self.secret()?,
+            private_webhooks: self.private_webhooks,
             staff_idle: TimeDelta::minutes(i64::from(self.staff_idle_minutes)),
             joins_per_hour: self.joins_per_hour,
             writes_per_minute: self.writes_per_minute,

@@ -179,6 +179,7 @@ impl Db {
         failpoint::reach("feed.committed");
         if added > 0 {
             self.hints().fed.notify_waiters();
+            self.hints().webhook.notify_one();
         }
         let mut relayed = Relayed { records, more: due.len() >= EVENTS_AT_ONCE, busy: false };
         for (event, (seq, found)) in marks {
@@ -205,6 +206,28 @@ impl Db {
         .await?
         .rows_affected();
         Ok(done == 1)
+    }
+
+    /// One transition, by its number in the organization's feed.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when there is none.
+    pub async fn transition(
+        &self,
+        organization: OrganizationId,
+        position: i64,
+    ) -> Result<Transition, DbError> {
+        sqlx::query_as!(
+            Row,
+            "SELECT position, event_id, seq, kind, at, act, reason, actor, entry_id, offer_id, place_id, booking_id,
+                    from_state, to_state, order_key, policy_version, party, expires_at, reference
+             FROM transitions WHERE organization_id = $1 AND position = $2",
+            organization.0,
+            position
+        )
+        .fetch_one(self.pool())
+        .await?
+        .try_into()
     }
 
     /// A part of an organization's feed: at most `limit`, in order.

@@ -52,6 +52,8 @@ pub mod postgres;
 pub mod sessions;
 pub mod staff;
 pub mod telling;
+pub mod webhook_outbox;
+pub mod webhooks;
 
 pub use locked_event::LockedEvent;
 
@@ -175,6 +177,8 @@ pub struct Hints {
     pub record: Notify,
     /// Something was added to a feed: everybody who waits for that is woken.
     pub fed: Notify,
+    /// Something may be sent to a webhook.
+    pub webhook: Notify,
     /// An instant that matters may have come nearer.
     pub due: Notify,
 }

@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::entry::OrderKey;
-use super::ids::{BookingId, EntryId, EventId, KeyId, OfferId, OrganizationId, PersonId, PlaceId, StaffId};
+use super::ids::{
+    BookingId, EntryId, EventId, KeyId, OfferId, OrganizationId, PersonId, PlaceId, StaffId, WebhookId,
+};
 use super::reason::{Reason, StaffReason};
 use super::words;
 
@@ -90,6 +92,8 @@ pub enum Subject {
     Staff(StaffId),
     /// A program's key.
     Key(KeyId),
+    /// Where transitions are sent.
+    Webhook(WebhookId),
 }
 
 impl Subject {
@@ -105,6 +109,7 @@ impl Subject {
             Self::Booking(_) => "booking",
             Self::Staff(_) => "staff",
             Self::Key(_) => "key",
+            Self::Webhook(_) => "webhook",
         }
     }
 
@@ -119,6 +124,7 @@ impl Subject {
             Self::Booking(id) => id.0,
             Self::Staff(id) => id.0,
             Self::Key(id) => id.0,
+            Self::Webhook(id) => id.0,
         }
     }
 }
@@ -210,6 +216,16 @@ words! {
         Described = "described",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
+        /// Nothing is sent to an endpoint any more.
+        Stopped = "stopped",
+        /// It is sent to again.
+        Started = "started",
+        /// The secret by which deliveries are signed was changed.
+        SecretRotated = "secret_rotated",
+        /// A test was sent.
+        Tested = "tested",
+        /// Deliveries were sent again.
+        Replayed = "replayed",
         /// A file was imported.
         Imported = "imported",
         /// A reservation for the waitlist was overridden.

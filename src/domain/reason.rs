@@ -93,6 +93,10 @@ words! {
         Scheduled = "scheduled",
         /// Brought in from a file.
         Imported = "imported",
+        /// An endpoint answered that nobody wants deliveries any more.
+        EndpointGone = "endpoint_gone",
+        /// An endpoint took nothing for three days.
+        EndpointFailing = "endpoint_failing",
         /// Set up by staff.
         SetUp = "set_up",
     }
@@ -160,6 +164,8 @@ impl Reason {
             Self::CapacityChanged => "the number of places changed",
             Self::Scheduled => "as scheduled",
             Self::Imported => "imported",
+            Self::EndpointGone => "the endpoint is gone",
+            Self::EndpointFailing => "the endpoint took nothing for three days",
             Self::SetUp => "set up",
         }
     }

@@ -51,6 +51,8 @@ words! {
         EditOrganization = "edit the organization",
         /// See what was done outside events: who may sign in, and since when.
         SeeOrganizationAudit = "see the organization's own audit",
+        /// Say where other systems are told of what happens.
+        ManageWebhooks = "manage webhooks",
         /// Take the head of an audit along, to keep it elsewhere.
         TakeAnchor = "take anchors of the audit",
         /// Make and revoke keys for programs.
@@ -76,6 +78,7 @@ impl Act {
             Self::ManageTeam
             | Self::EditOrganization
             | Self::SeeOrganizationAudit
+            | Self::ManageWebhooks
             | Self::TakeAnchor
             | Self::ManageKeys => Role::Owner,
         }
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn each_role_may_what_the_ones_before_it_may_and_more() {
         let count = |role: Role| Act::ALL.iter().filter(|act| role.may(**act)).count();
-        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 18]);
+        assert_eq!(Role::ALL.iter().map(|role| count(*role)).collect::<Vec<_>>(), [2, 7, 13, 19]);
     }
 
     #[test]

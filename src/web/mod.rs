@@ -104,6 +104,8 @@ pub struct Settings {
     pub trusted_proxies: usize,
     /// How long a staff session lives without use.
     pub staff_idle: Duration,
+    /// Whether webhooks may go to addresses of private networks, and without encryption.
+    pub private_webhooks: bool,
     /// What may be done how often.
     pub limits: Limits,
 }
@@ -117,6 +119,7 @@ impl Settings {
             hosts: Vec::new(),
             trusted_proxies: 0,
             staff_idle: Duration::minutes(30),
+            private_webhooks: false,
             limits: Limits::default(),
         }
     }

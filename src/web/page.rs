@@ -13,7 +13,7 @@ use tower_sessions::Session;
 use super::assets::ADDRESSES;
 use super::error::Error;
 use crate::domain::ids::OrganizationId;
-use crate::domain::role::Role;
+use crate::domain::role::{Act, Role};
 use crate::domain::standing::grouped;
 
 /// A page: `Page(QueuePage { … })`. With a status: `(StatusCode::UNPROCESSABLE_ENTITY, Page(…))`.
@@ -172,6 +172,8 @@ pub enum Section {
     Events,
     /// Messages and their deliveries; the mailbox.
     Messages,
+    /// Where other systems are told of what happens.
+    Webhooks,
 }
 
 /// A link of a navigation.
@@ -193,8 +195,10 @@ impl StaffNav {
             (Section::Now, "/staff", "Now"),
             (Section::Events, "/staff/events", "Events"),
             (Section::Messages, "/staff/messages", "Messages"),
+            (Section::Webhooks, "/staff/webhooks", "Webhooks"),
         ]
         .into_iter()
+        .filter(|(section, ..)| *section != Section::Webhooks || self.role.may(Act::ManageWebhooks))
         .map(|(section, href, label)| NavLink {
             href: href.to_owned(),
             label,

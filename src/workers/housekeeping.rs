@@ -1,5 +1,5 @@
 //! Throws away what is of no use to anybody: sessions long over, counters of windows long past,
-//! answers kept for programs that asked again.
+//! answers kept for programs that asked again, deliveries taken long ago.
 
 use std::time::Duration;
 
@@ -19,11 +19,9 @@ impl Worker for Housekeeping {
     const NAME: &'static str = "housekeeping";
 
     async fn tick(&mut self) -> Result<Next, DbError> {
-        Ok(if self.0.sweep_sessions().await? + self.0.sweep_api().await? > 0 {
-            Next::Again
-        } else {
-            Next::Rest
-        })
+        let swept =
+            self.0.sweep_sessions().await? + self.0.sweep_api().await? + self.0.sweep_deliveries().await?;
+        Ok(if swept > 0 { Next::Again } else { Next::Rest })
     }
 
     async fn hint(&self) {

@@ -9,6 +9,7 @@ pub mod patience;
 pub mod program;
 pub mod proxy;
 pub mod race;
+pub mod receiver;
 pub mod report;
 pub mod sample;
 pub mod site;

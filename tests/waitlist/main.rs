@@ -31,3 +31,4 @@ mod smtp;
 mod structure;
 mod walk;
 mod wants;
+mod webhooks;

@@ -110,6 +110,12 @@ VALUES (u('e0'), 1, 1, 'need', 'draw_needed', NULL, '2027-03-01 08:30Z', uuid_se
 INSERT INTO kinds (event_id, id, attributes, words) VALUES (u('e0'), 1, '{"area": {"choice": "Balcony"}}', 'Area: Balcony');
 INSERT INTO wants (event_id, id, wants, words, kinds)
 VALUES (u('e0'), 1, '{"area": {"any_of": ["Balcony"]}}', 'Area: Balcony', '{1}');
+INSERT INTO webhooks (organization_id, id, url, kinds, created_at, position)
+VALUES (u('0a'), u('40'), 'https://shop.example/hooks', '{offer.pending}', '2027-03-01 09:00Z', 1);
+INSERT INTO webhook_deliveries (organization_id, webhook_id, position, state, queued_at, attempts, ended_at)
+VALUES (u('0a'), u('40'), 1, 'delivered', '2027-03-01 09:36Z', 1, '2027-03-01 09:36Z');
+INSERT INTO webhook_attempts (organization_id, webhook_id, position, attempt, lease, started_at, finished_at, status)
+VALUES (u('0a'), u('40'), 1, 1, u('cc'), '2027-03-01 09:36Z', '2027-03-01 09:36Z', 204);
 INSERT INTO channels (channel, failures, since, paused_until, reason)
 VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
 INSERT INTO outages (channel, since, until) VALUES ('smtp', '2027-03-01 08:10Z', '2027-03-01 08:40Z');

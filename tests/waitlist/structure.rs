@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("config", 3),
     ("messages", 3),
     ("waitlist", 3),
+    ("webhooks", 3),
     ("workers", 4),
     ("web", 4),
     ("commands", 5),
@@ -247,9 +248,10 @@ fn an_event_row_is_locked_in_one_place_and_nobody_is_skipped_by_a_lock() {
                     | "src/db/outbox.rs"
                     | "src/db/import.rs"
                     | "src/db/feed.rs"
+                    | "src/db/webhook_outbox.rs"
             )
         }),
-        "SKIP LOCKED shares pass requests, messages, imports and feeds among workers; nobody is chosen by it",
+        "SKIP LOCKED shares pass requests, messages, imports, feeds and deliveries among workers; nobody is chosen by it",
     );
 }
 

@@ -27,4 +27,5 @@ mod staff_roles;
 mod staff_rule;
 mod staff_simulation;
 mod staff_wants;
+mod staff_webhooks;
 mod telling;

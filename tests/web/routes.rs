@@ -122,6 +122,13 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/staff/messages/send-again", SAME),
     ("GET", "/staff/messages/{id}", "/staff/messages/{message}"),
     ("POST", "/staff/messages/{id}/send-again", "/staff/messages/{message}/send-again"),
+    ("GET POST", "/staff/webhooks", SAME),
+    ("GET", "/staff/webhooks/{id}", "/staff/webhooks/{webhook}"),
+    ("POST", "/staff/webhooks/{id}/rotate", "/staff/webhooks/{webhook}/rotate"),
+    ("POST", "/staff/webhooks/{id}/stop", "/staff/webhooks/{webhook}/stop"),
+    ("POST", "/staff/webhooks/{id}/start", "/staff/webhooks/{webhook}/start"),
+    ("POST", "/staff/webhooks/{id}/test", "/staff/webhooks/{webhook}/test"),
+    ("POST", "/staff/webhooks/{id}/replay", "/staff/webhooks/{webhook}/replay"),
 ];
 
 /// Whoever has the link of a mail may do it without a session: mail programs stop news by one click (RFC 8058).
@@ -186,6 +193,10 @@ impl Stage {
         let (db, event) = (world.database.db(), world.event);
         let import = db.keep_upload(event, "list.csv", b"name,email\nDee,dee@example.org\n", None).await;
         let done = Self::imported(&world).await;
+        let webhook = fairlist::domain::ids::WebhookId(fairlist::clock::Entropy.id());
+        db.add_webhook(world.organization, webhook, "https://shop.example/hooks", &[], world.staff)
+            .await
+            .expect("a webhook");
         let staff = {
             let token = "5eed".repeat(16);
             let renewed = "UPDATE staff_links SET token_hash = $1";
@@ -204,6 +215,7 @@ impl Stage {
             ("message", Self::some_id(&world, "SELECT id FROM messages").await),
             ("import", import.expect("uploaded").to_string()),
             ("done import", done),
+            ("webhook", webhook.to_string()),
             ("offer token", secret().offer_token(offer, 0)),
             ("unsubscribe token", secret().unsubscribe_token(bella)),
             ("staff token", staff),

@@ -273,6 +273,11 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         },
         Act::Reopened => "The event takes place after all: you are back in the line".to_owned(),
         Act::Held
+        | Act::Stopped
+        | Act::Started
+        | Act::SecretRotated
+        | Act::Tested
+        | Act::Replayed
         | Act::Booked
         | Act::Released
         | Act::Added

@@ -48,6 +48,7 @@ pub mod releases;
 pub mod settings;
 pub mod sign_in;
 pub mod since;
+mod webhooks;
 pub mod words;
 
 /// Everything under `/staff`.
@@ -77,6 +78,7 @@ pub fn router() -> Router<WebState> {
         .merge(audit_verify::router())
         .merge(export::router())
         .merge(messages::router())
+        .merge(webhooks::router())
 }
 
 /// In the session, beside who is signed in: a new password ends sessions of the old one.

@@ -79,6 +79,11 @@ pub fn title(act: Act) -> &'static str {
         Act::WantsChanged => "Wants something else now",
         Act::Described => "Described anew",
         Act::AccessChanged => "Access changed",
+        Act::Stopped => "Stopped",
+        Act::Started => "Started again",
+        Act::SecretRotated => "Secret changed",
+        Act::Tested => "Test sent",
+        Act::Replayed => "Sent again",
         Act::Imported => "Imported",
         Act::Overridden => "Reservation overridden",
     }
