@@ -63,6 +63,7 @@ async fn an_endpoint_is_stopped_started_and_tested_and_the_log_says_what_came_of
     db.add_webhook(world.organization, id, "https://shop.example/hooks", &[], world.staff).await.unwrap();
     let mut owner = desk.at_work("Olga", Role::Owner).await;
     let path = format!("/staff/webhooks/{id}");
+    owner.get(&path).await;
     owner.post(&format!("{path}/test"), &[]).await;
     let page = owner.get(&path).await;
     says(&page, "A test is on its way");
