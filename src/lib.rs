@@ -10,6 +10,7 @@
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
+//! metrics          what operators watch, counted as it happens
 //! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```
@@ -38,6 +39,7 @@ pub mod domain;
 mod failpoint;
 pub mod logging;
 pub mod messages;
+pub mod metrics;
 pub mod waitlist;
 pub mod web;
 pub mod workers;

@@ -10,6 +10,7 @@ use sqlx::{Executor, PgPool};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Entropy};
+use crate::metrics::Metrics;
 
 pub mod attributes;
 pub mod audit;
@@ -52,6 +53,7 @@ pub mod postgres;
 pub mod sessions;
 pub mod staff;
 pub mod telling;
+pub mod watch;
 
 pub use locked_event::LockedEvent;
 
@@ -189,6 +191,7 @@ pub struct Db {
     clock: Clock,
     entropy: Entropy,
     hints: Arc<Hints>,
+    metrics: Arc<Metrics>,
     for_workers: bool,
 }
 
@@ -226,6 +229,7 @@ impl Db {
             clock,
             entropy: Entropy,
             hints: Arc::new(Hints::default()),
+            metrics: Arc::new(Metrics::default()),
             for_workers: false,
         }
     }
@@ -255,6 +259,12 @@ impl Db {
     #[must_use]
     pub fn hints(&self) -> &Hints {
         &self.hints
+    }
+
+    /// What operators watch of this process.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Where ids and tokens come from.

@@ -32,6 +32,8 @@ pub struct Claim {
     pub attempt: i32,
     /// What proves that it is ours.
     pub lease: Uuid,
+    /// When it was written.
+    pub made_at: DateTime<Utc>,
 }
 
 /// What became of a claim.
@@ -134,7 +136,7 @@ impl Db {
                                          WHERE d.event_id = claimed.event_id AND d.message_id = claimed.id), $5, $3, $1
                    FROM claimed
                    RETURNING event_id, message_id, attempt)
-               SELECT c.event_id, c.id, c.occasion, c.subject_id, c.facts, c.attempts, a.attempt
+               SELECT c.event_id, c.id, c.occasion, c.subject_id, c.facts, c.attempts, c.made_at, a.attempt
                FROM claimed c JOIN attempt a ON a.event_id = c.event_id AND a.message_id = c.id
                ORDER BY c.urgency, c.made_at, c.id"#,
             now,
@@ -156,6 +158,7 @@ impl Db {
                 attempts: row.attempts,
                 attempt: row.attempt,
                 lease,
+                made_at: row.made_at,
             })
             .collect())
     }

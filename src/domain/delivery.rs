@@ -101,6 +101,22 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// A word for whoever counts them.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Transient(_) => "transient",
+            Self::Permanent { .. } => "permanent",
+            Self::Unknown(_) => "unknown",
+            Self::Suppressed(_) => "suppressed",
+            Self::Released(_) => "released",
+            Self::ChannelDown { .. } => "channel_down",
+        }
+    }
+}
+
 /// After so many attempts a message is a dead letter: about four hours of trying.
 pub const ATTEMPT_LIMIT: i32 = 10;
 

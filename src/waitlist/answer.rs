@@ -71,6 +71,25 @@ pub enum AcceptOutcome {
     Unknown,
 }
 
+impl AcceptOutcome {
+    /// A word for whoever counts them.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted { .. } => "accepted",
+            Self::AlreadyAccepted { .. } => "already_accepted",
+            Self::Expired => "expired",
+            Self::Declined => "declined",
+            Self::Revoked => "revoked",
+            Self::BeingConfirmed => "being_confirmed",
+            Self::Conflicted => "conflicted",
+            Self::TakenByFaster { .. } => "taken_by_faster",
+            Self::NotYours => "not_yours",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Somebody passes an offer on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decline {

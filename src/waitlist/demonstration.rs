@@ -223,7 +223,7 @@ impl Teller {
             if events.is_empty() {
                 return self.deliver().await;
             }
-            for event in events {
+            for (event, _) in events {
                 self.waitlist.run_pass(event).await?;
             }
         }

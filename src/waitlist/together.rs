@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Waitlist;
 use super::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
@@ -141,13 +142,16 @@ impl Together {
     /// # Errors
     /// As [`Waitlist::accept`].
     pub async fn accept(&self, event: EventId, command: Accept) -> Result<AcceptOutcome, DbError> {
-        let waitlist = self.waitlist.clone();
-        Arc::clone(&self.accepts)
+        let (waitlist, begun) = (self.waitlist.clone(), Instant::now());
+        let answer = Arc::clone(&self.accepts)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
                 async move { waitlist.accept(event, &commands).await }
             })
-            .await
+            .await;
+        let outcome = answer.as_ref().map_or("failed", AcceptOutcome::as_str);
+        self.waitlist.db().metrics().accepted(outcome, begun.elapsed());
+        answer
     }
 
     /// Declines an offer.
@@ -170,11 +174,13 @@ impl Together {
     /// As [`Waitlist::join`].
     pub async fn join(&self, event: EventId, command: Join) -> Result<JoinOutcome, DbError> {
         let waitlist = self.waitlist.clone();
-        Arc::clone(&self.joins)
+        let answer = Arc::clone(&self.joins)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
                 async move { waitlist.join(event, &commands).await }
             })
-            .await
+            .await;
+        self.waitlist.db().metrics().joined(answer.as_ref().map_or("failed", JoinOutcome::as_str));
+        answer
     }
 }

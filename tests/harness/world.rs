@@ -113,7 +113,7 @@ impl World {
             if leased.is_empty() {
                 return;
             }
-            for event in leased {
+            for (event, _) in leased {
                 self.waitlist.run_pass(event).await.expect("a pass runs");
             }
         }

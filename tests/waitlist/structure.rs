@@ -13,6 +13,7 @@ use regex_lite::Regex;
 const LAYERS: &[(&str, u8)] = &[
     ("clock", 0),
     ("failpoint", 0),
+    ("metrics", 0),
     ("logging", 3),
     ("domain", 1),
     ("db", 2),

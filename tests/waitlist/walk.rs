@@ -493,7 +493,7 @@ impl Walk {
             if leased.is_empty() {
                 return offered;
             }
-            for event in leased {
+            for (event, _) in leased {
                 let report = self.waitlist.run_pass(event).await.expect("a pass");
                 offered += report.offered;
                 self.done.push(format!("{report:?}"));
