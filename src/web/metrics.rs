@@ -35,7 +35,6 @@ struct Watch {
 }
 
 /// The one page of operators.
-#[must_use]
 pub fn router(db: Db) -> Router {
     let watch = Watch { db, last: Arc::default() };
     Router::new().route("/metrics", get(metrics)).with_state(watch)

@@ -214,10 +214,11 @@ async fn ready(State(state): State<WebState>) -> Result<Response, Error> {
     if missing.is_empty() {
         return Ok("ready\n".into_response());
     }
-    let said: String = missing
+    let said: Vec<String> = missing
         .iter()
         .map(|(worker, silence)| format!("{worker}: no sign of life for {} s\n", silence.as_secs()))
         .collect();
+    let said = said.concat();
     Ok((StatusCode::SERVICE_UNAVAILABLE, said).into_response())
 }
 
