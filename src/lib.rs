@@ -7,6 +7,7 @@
 //! web              pages: staff, customer, and what every request passes through
 //! workers          loops that run passes, sweep what is due, send messages
 //! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
+//! booking          the port to where places are booked: the ledger here, or a service over HTTP
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
@@ -30,6 +31,7 @@
 // Templates name what they use by the crate's own name, wherever the page's struct lives.
 extern crate self as fairlist;
 
+pub mod booking;
 pub mod clock;
 pub mod commands;
 pub mod config;

@@ -15,6 +15,7 @@ pub mod feed;
 pub mod housekeeping;
 pub mod imports;
 pub mod passes;
+pub mod reconciler;
 
 use crate::clock::Entropy;
 use crate::db::{Db, DbError};

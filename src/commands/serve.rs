@@ -79,6 +79,7 @@ pub(super) async fn serve_on(
     let mut pages = tokio::spawn(web::serve(listener, router, stopping.clone()));
     let mut at_work = JoinSet::new();
     workers::passes::start(&mut at_work, &waitlist, &stopping);
+    workers::reconciler::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
     workers::imports::start(&mut at_work, &db, &stopping);
     workers::feed::start(&mut at_work, &db, &stopping);

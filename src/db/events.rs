@@ -40,6 +40,7 @@ pub(super) struct EventRow {
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
     attributes: serde_json::Value,
     has_wants: bool,
+    outside: bool,
 }
 
 impl TryFrom<EventRow> for Event {
@@ -70,6 +71,7 @@ impl TryFrom<EventRow> for Event {
             last_pass_at: row.last_pass_at,
             attributes: super::attributes::read("attributes of an event", row.attributes)?,
             has_wants: row.has_wants,
+            outside: row.outside,
         })
     }
 }
@@ -82,7 +84,8 @@ macro_rules! select_event {
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
              list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, \
              call_began_at, call_total, call_told, call_ended_at, form_version, last_pass_at, \
-             attributes, next_wants > 1 AS \"has_wants!\" FROM events "
+             attributes, next_wants > 1 AS \"has_wants!\", \
+             EXISTS (SELECT FROM booking_services b WHERE b.event_id = events.id) AS \"outside!\" FROM events "
                 + $tail,
             $($argument),*
         )

@@ -16,6 +16,8 @@ pub mod audit;
 pub mod audit_chains;
 pub mod background;
 pub mod bench;
+pub mod booking_attempts;
+pub mod booking_services;
 pub mod bookings;
 pub mod check;
 pub mod contacts;
@@ -175,6 +177,8 @@ pub struct Hints {
     pub record: Notify,
     /// Something was added to a feed: everybody who waits for that is woken.
     pub fed: Notify,
+    /// A booking service is to be asked.
+    pub booking: Notify,
     /// An instant that matters may have come nearer.
     pub due: Notify,
 }

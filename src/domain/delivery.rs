@@ -66,6 +66,7 @@ impl Occasion {
             | Self::StartMoved
             | Self::Extended
             | Self::BookingCancelled
+            | Self::Conflicted
             | Self::Anchor => true,
             Self::Joined | Self::Declined | Self::Lapsed => false,
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::Waitlist;
-use super::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
+use super::answer::{Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
 use super::join::{Join, JoinOutcome};
 use crate::db::DbError;
 use crate::domain::ids::EventId;
@@ -124,7 +124,7 @@ where
 #[derive(Clone, Debug)]
 pub struct Together {
     waitlist: Waitlist,
-    accepts: Arc<Queues<Accept, AcceptOutcome>>,
+    accepts: Arc<Queues<Accept, Begun>>,
     declines: Arc<Queues<Decline, DeclineOutcome>>,
     joins: Arc<Queues<Join, JoinOutcome>>,
 }
@@ -142,12 +142,14 @@ impl Together {
     /// As [`Waitlist::accept`].
     pub async fn accept(&self, event: EventId, command: Accept) -> Result<AcceptOutcome, DbError> {
         let waitlist = self.waitlist.clone();
-        Arc::clone(&self.accepts)
+        let begun = Arc::clone(&self.accepts)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
-                async move { waitlist.accept(event, &commands).await }
+                async move { waitlist.begin_accept(event, &commands).await }
             })
-            .await
+            .await?;
+        // Whoever waits for a booking service waits for their own answer only.
+        self.waitlist.finish_accept(begun).await
     }
 
     /// Declines an offer.

@@ -99,8 +99,15 @@ VALUES (u('c1'), u('0a'), u('aa'), 'email', 'Ada+news@example.org', 'ada@example
         '2027-03-01 09:40Z');
 INSERT INTO codes (id, organization_id, contact_id, event_id, created_at, expires_at, tries, used_at)
 VALUES (u('cd'), u('0a'), u('c1'), u('e0'), '2027-03-01 09:10Z', '2027-03-01 09:20Z', 1, '2027-03-01 09:11Z');
-INSERT INTO booking_attempts (event_id, id, offer_id, key, outcome, made_at, settled_at)
-VALUES (u('e0'), u('ba'), u('fa'), 'fa', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z');
+INSERT INTO booking_services (event_id, base_url, sealed_key, set_by, set_at)
+VALUES (u('e0'), 'https://booking.example.org/', 'sealed', u('5a'), '2027-03-01 08:10Z');
+INSERT INTO booking_circuits (organization_id, base_url, failures, open_until, last_error, last_error_at, last_success_at)
+VALUES (u('0a'), 'https://booking.example.org/', 5, '2027-03-01 09:31Z', 'no answer in time', '2027-03-01 09:30Z',
+        '2027-03-01 09:20Z');
+INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, actor, actor_id, reason,
+                              tries, key_until)
+VALUES (u('e0'), u('ba'), u('fa'), 'reserve', 1, 'fa-1', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z', 'person',
+        u('aa'), 'accepted', 1, '2027-03-01 09:35Z');
 INSERT INTO draw_chains (event_id, number, commitment, announced_at)
 VALUES (u('e0'), 1, sha256('chain'), '2027-03-01 08:00Z');
 INSERT INTO draws (event_id, number, policy_version, cause, reason, made_by, frozen_at, pool, pool_size, pool_digest,

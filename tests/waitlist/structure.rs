@@ -247,9 +247,10 @@ fn an_event_row_is_locked_in_one_place_and_nobody_is_skipped_by_a_lock() {
                     | "src/db/outbox.rs"
                     | "src/db/import.rs"
                     | "src/db/feed.rs"
+                    | "src/db/booking_attempts.rs"
             )
         }),
-        "SKIP LOCKED shares pass requests, messages, imports and feeds among workers; nobody is chosen by it",
+        "SKIP LOCKED shares pass requests, messages, imports, feeds and booking attempts among workers; nobody is chosen by it",
     );
 }
 

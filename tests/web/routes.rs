@@ -84,6 +84,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/staff/events/{event}/release", SAME),
     ("GET POST", "/staff/events/{event}/release/{booking}", SAME),
     ("GET POST", "/staff/events/{event}/settings", SAME),
+    ("GET POST", "/staff/events/{event}/booking-service", SAME),
+    ("GET POST", "/staff/events/{event}/booking-service/{attempt}", SAME),
     ("GET POST", "/staff/events/{event}/state/{act}", "/staff/events/{event}/state/cancel"),
     ("GET POST", "/staff/events/{event}/policy", SAME),
     ("GET POST", "/staff/events/{event}/final-call", SAME),
@@ -200,6 +202,7 @@ impl Stage {
             ("accepted", accepted.to_string()),
             ("booking", world.bookings(bella).await[0].to_string()),
             ("place", Self::some_id(&world, "SELECT id FROM places WHERE state = 'open'").await),
+            ("attempt", Self::attempt(&world, offer).await),
             ("release", Self::some_id(&world, "SELECT id FROM releases").await),
             ("message", Self::some_id(&world, "SELECT id FROM messages").await),
             ("import", import.expect("uploaded").to_string()),
@@ -222,6 +225,22 @@ impl Stage {
     async fn some_id(world: &World, sql: &'static str) -> String {
         let id: uuid::Uuid = sqlx::query_scalar(sql).fetch_one(world.database.sql()).await.expect(sql);
         id.to_string()
+    }
+
+    /// What a booking service was asked once, and did not do.
+    async fn attempt(world: &World, offer: fairlist::domain::ids::OfferId) -> String {
+        sqlx::query(
+            "INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, actor,
+                                           reason, key_until)
+             VALUES ($1, $2, $2, 'reserve', 1, 'key', 'failed', $3, $3, 'system', 'accepted', $3)",
+        )
+        .bind(world.event.0)
+        .bind(offer.0)
+        .bind(world.now())
+        .execute(world.database.sql())
+        .await
+        .expect("an attempt");
+        offer.to_string()
     }
 
     /// An import that ran to its end, of a file that is still kept.

@@ -21,6 +21,7 @@ pub mod act;
 pub mod attributes;
 mod audit;
 mod audit_verify;
+mod booking_service;
 pub mod bookings;
 mod calls;
 pub mod diagram;
@@ -64,6 +65,7 @@ pub fn router() -> Router<WebState> {
         .merge(offer_acts::router())
         .merge(release::router())
         .merge(settings::router())
+        .merge(booking_service::router())
         .merge(event_acts::router())
         .merge(policy::router())
         .merge(draws::router())
