@@ -72,6 +72,7 @@ impl Actor {
             ("person", Some(id)) => Some(Self::Person(PersonId(id))),
             ("staff", Some(id)) => Some(Self::Staff(StaffId(id))),
             ("operator", None) => Some(Self::Operator),
+            ("key", Some(id)) => Some(Self::Key(KeyId(id))),
             _ => None,
         }
     }

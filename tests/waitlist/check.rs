@@ -171,8 +171,7 @@ async fn i6_an_offer_with_two_booking_attempts_is_found() {
             "DROP INDEX booking_attempts_one_per_offer;
              INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, next_try_at,
                                            actor, reason, key_until)
-             SELECT u('e0'), u(id), u('fb'), 'reserve', n, id, outcome, made, settled::timestamptz, due::timestamptz, 'person', 'accepted', made
-             FROM (VALUES (1, '71', 'unresolved', NULL, '2027-03-01 09:36Z'), (2, '72', 'succeeded', '2027-03-01 09:37Z', NULL)) v(n, id, outcome, settled, due), (SELECT '2027-03-01 09:36Z'::timestamptz AS made) m",
+             SELECT u('e0'), u(id), u('fb'), 'reserve', n, id, outcome, made, settled::timestamptz, due::timestamptz, 'person', 'accepted', made FROM (VALUES (1, '71', 'unresolved', NULL, '2027-03-01 09:36Z'), (2, '72', 'succeeded', '2027-03-01 09:37Z', NULL)) v(n, id, outcome, settled, due), (SELECT '2027-03-01 09:36Z'::timestamptz AS made) m",
         )],
     )
     .await;
