@@ -1,4 +1,4 @@
-//! What is said between Fairlist and a booking service, as JSON. Written down as OpenAPI in `tests/booking-service.yaml`.
+//! What is said between Fairlist and a booking service, as JSON. The contract is written down in `tests/booking-service.yaml`.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
