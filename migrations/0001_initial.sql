@@ -573,27 +573,81 @@ CREATE TABLE place_counts (
     PRIMARY KEY (event_id, state, retire_when_free)
 );
 
--- For bookings kept by another service: intent, outcome, and what is still unknown.
+-- ── booking outside ────────────────────────────────────────────────────────────────────────────────────────
+
+-- The service that keeps an event's places, where that is not this program's own ledger. Its bearer key is sealed with
+-- the installation's secret: a copy of the database does not reveal it.
+CREATE TABLE booking_services (
+    event_id   uuid PRIMARY KEY REFERENCES events (id),
+    base_url   text NOT NULL,
+    sealed_key bytea NOT NULL,
+    set_by     uuid,
+    set_at     timestamptz NOT NULL
+);
+
+-- How a service as a whole is doing: while it rests, nobody's call is tried. Shared by all processes.
+CREATE TABLE booking_circuits (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    base_url        text NOT NULL,
+    -- In a row.
+    failures        integer NOT NULL,
+    open_until      timestamptz,
+    last_error      text,
+    last_error_at   timestamptz,
+    last_success_at timestamptz,
+    PRIMARY KEY (organization_id, base_url),
+    CONSTRAINT booking_circuits_error_check CHECK ((last_error IS NULL) = (last_error_at IS NULL))
+);
+
+-- What such a service was asked: the intent, written before the call; what is still unknown; and the outcome.
 CREATE TABLE booking_attempts (
-    event_id   uuid NOT NULL REFERENCES events (id),
-    id         uuid NOT NULL,
-    offer_id   uuid NOT NULL,
-    key        text NOT NULL,
-    outcome    text NOT NULL CONSTRAINT booking_attempts_outcome_check CHECK (outcome IN ('unresolved', 'succeeded', 'failed')),
-    made_at    timestamptz NOT NULL,
-    settled_at timestamptz,
+    event_id       uuid NOT NULL REFERENCES events (id),
+    id             uuid NOT NULL,
+    offer_id       uuid NOT NULL,
+    act            text NOT NULL CONSTRAINT booking_attempts_act_check CHECK (act IN ('reserve', 'release')),
+    number         integer NOT NULL,
+    -- Names the reservation at the service: the offer and the number of the attempt to reserve.
+    key            text NOT NULL,
+    outcome        text NOT NULL CONSTRAINT booking_attempts_outcome_check CHECK (outcome IN ('unresolved', 'succeeded', 'failed')),
+    -- When it was asked for: what counts against a deadline.
+    made_at        timestamptz NOT NULL,
+    settled_at     timestamptz,
+    actor          text NOT NULL,
+    actor_id       uuid,
+    reason         text NOT NULL,
+    note           text,
+    -- To be given back: these bookings, or with none whatever the key names.
+    bookings       uuid[] NOT NULL DEFAULT '{}',
+    tries          integer NOT NULL DEFAULT 0,
+    -- A call whose fate nobody knows was made.
+    uncertain      boolean NOT NULL DEFAULT false,
+    last_error     text,
+    next_try_at    timestamptz,
+    leased_until   timestamptz,
+    lease          uuid,
+    -- The same key is not sent after this: from then on staff are asked.
+    key_until      timestamptz NOT NULL,
+    staff_asked_at timestamptz,
     PRIMARY KEY (event_id, id),
-    CONSTRAINT booking_attempts_key_key UNIQUE (event_id, key),
+    CONSTRAINT booking_attempts_number_key UNIQUE (event_id, offer_id, act, number),
     CONSTRAINT booking_attempts_offer_fkey FOREIGN KEY (event_id, offer_id) REFERENCES offers (event_id, id),
-    CONSTRAINT booking_attempts_settled_check CHECK ((outcome = 'unresolved') = (settled_at IS NULL))
+    CONSTRAINT booking_attempts_settled_check CHECK ((outcome = 'unresolved') = (settled_at IS NULL)),
+    CONSTRAINT booking_attempts_due_check CHECK ((outcome = 'unresolved') = (next_try_at IS NOT NULL)),
+    CONSTRAINT booking_attempts_lease_check CHECK ((lease IS NULL) = (leased_until IS NULL)),
+    CONSTRAINT booking_attempts_bookings_check CHECK (act = 'release' OR bookings = '{}')
 );
 CREATE UNIQUE INDEX booking_attempts_one_per_offer ON booking_attempts (event_id, offer_id)
-    WHERE outcome IN ('unresolved', 'succeeded');
+    WHERE act = 'reserve' AND outcome IN ('unresolved', 'succeeded');
+CREATE UNIQUE INDEX booking_attempts_key_key ON booking_attempts (event_id, key) WHERE act = 'reserve';
+CREATE INDEX booking_attempts_due ON booking_attempts (next_try_at) WHERE outcome = 'unresolved';
+CREATE INDEX booking_attempts_unresolved ON booking_attempts (event_id, made_at) WHERE outcome = 'unresolved';
+
+-- ── releases ───────────────────────────────────────────────────────────────────────────────────────────────
 
 -- A release is applied once per event, source and id.
 CREATE TABLE releases (
     event_id  uuid NOT NULL REFERENCES events (id),
-    source    text NOT NULL CONSTRAINT releases_source_check CHECK (source IN ('offer', 'booking', 'places', 'place')),
+    source    text NOT NULL CONSTRAINT releases_source_check CHECK (source IN ('offer', 'booking', 'places', 'place', 'external')),
     source_id text NOT NULL,
     id        uuid NOT NULL,
     reason    text NOT NULL,
@@ -605,6 +659,18 @@ CREATE TABLE releases (
     CONSTRAINT releases_source_key UNIQUE (event_id, source, source_id)
 );
 CREATE INDEX releases_at ON releases (event_id, at DESC);
+
+-- What other systems told of capacity that came back: applied once per event, source and id. `digest` is of all that was
+-- said, so that the same id with something else is refused.
+CREATE TABLE capacity_events (
+    event_id uuid NOT NULL REFERENCES events (id),
+    source   text NOT NULL,
+    id       text NOT NULL,
+    digest   bytea NOT NULL,
+    places   uuid[] NOT NULL,
+    at       timestamptz NOT NULL,
+    PRIMARY KEY (event_id, source, id)
+);
 
 -- ── passes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -652,7 +718,7 @@ CREATE TABLE messages (
     staff_id        uuid REFERENCES staff (id),
     occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
         ('code', 'joined', 'offer', 'call', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
-         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled', 'anchor')),
+         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled', 'conflicted', 'anchor')),
     subject_id      uuid NOT NULL,
     count           integer NOT NULL DEFAULT 0,
     -- Facts as they were when the message was written.

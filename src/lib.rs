@@ -7,10 +7,12 @@
 //! web              pages: staff, customer, and what every request passes through
 //! workers          loops that run passes, sweep what is due, send messages
 //! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
+//! booking          the port to where places are booked: the ledger here, or a service over HTTP
 //! messages         the outbox, SMTP, the mailbox page, a template per occasion
 //! webhooks         transitions sent to endpoints of other systems
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
+//! metrics          what operators watch, counted as it happens
 //! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```
@@ -31,6 +33,7 @@
 // Templates name what they use by the crate's own name, wherever the page's struct lives.
 extern crate self as fairlist;
 
+pub mod booking;
 pub mod clock;
 pub mod commands;
 pub mod config;
@@ -39,6 +42,7 @@ pub mod domain;
 mod failpoint;
 pub mod logging;
 pub mod messages;
+pub mod metrics;
 pub mod waitlist;
 pub mod web;
 pub mod webhooks;

@@ -15,12 +15,14 @@ pub mod feed;
 pub mod housekeeping;
 pub mod imports;
 pub mod passes;
+pub mod reconciler;
 pub mod webhooks;
 
 use crate::clock::Entropy;
 use crate::db::{Db, DbError};
 use crate::domain::delivery::Channel;
 use crate::messages::{self, Mailer};
+use crate::metrics::Metrics;
 
 /// What to do after a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,9 @@ pub trait Worker: Send {
     /// Waits for a hint that there is work.
     fn hint(&self) -> impl Future<Output = ()> + Send;
 
+    /// A tick and the rest after it take no longer: whoever is silent for longer is missed.
+    const PATIENCE: Duration = Duration::from_mins(5);
+
     /// Lets go of what it holds; called once, at the end.
     fn end(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -53,11 +58,24 @@ pub trait Worker: Send {
 /// The longest rest after errors in a row.
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
+/// Runs a worker whose signs of life nobody watches for.
+pub async fn run<W: Worker>(worker: W, poll: Duration, stopping: CancellationToken) {
+    run_watched(worker, poll, Arc::default(), stopping).await;
+}
+
 /// Runs `worker` until `stopping`, resting for `poll` (give or take a quarter) when there is nothing to do.
-pub async fn run<W: Worker>(mut worker: W, poll: Duration, stopping: CancellationToken) {
+pub async fn run_watched<W: Worker>(
+    mut worker: W,
+    poll: Duration,
+    metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+) {
     let mut errors = 0_u32;
+    let beat = metrics.worker(W::NAME, W::PATIENCE);
     while !stopping.is_cancelled() {
-        let rest = match contained(worker.tick()).await {
+        let ticked = contained(worker.tick()).await;
+        beat.beat();
+        let rest = match ticked {
             Some(Ok(next)) => {
                 errors = 0;
                 match next {
@@ -84,6 +102,7 @@ pub async fn run<W: Worker>(mut worker: W, poll: Duration, stopping: Cancellatio
         }
     }
     worker.end().await;
+    metrics.ended(&beat);
 }
 
 /// The tick's result, or `None` when it panicked: the worker lives on.
@@ -139,7 +158,7 @@ pub fn start_mailers(
     let count = if settings.channel() == Channel::Smtp { MAILERS } else { 1 };
     for _ in 0..count {
         let mailer = Mailer::new(db, Arc::clone(settings), stopping.clone());
-        into.spawn(run(mailer, MESSAGES_POLL, stopping.clone()));
+        into.spawn(run_watched(mailer, MESSAGES_POLL, Arc::clone(db.metrics()), stopping.clone()));
     }
 }
 

@@ -124,7 +124,7 @@ async fn set_up(waitlist: &Waitlist, kind: BenchKind) -> Result<(OrganizationId,
         draws: if kind == BenchKind::Draw { Draws::ByStaff } else { Draws::AtNeed },
         ..Policy::first()
     };
-    match waitlist.create_event(&new, &policy, Some(credentials.staff)).await? {
+    match waitlist.create_event(&new, &policy, Actor::Staff(credentials.staff)).await? {
         CreateOutcome::Created(event) => {
             waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await?;
             Ok((member.organization, event))

@@ -60,6 +60,16 @@ pub(super) async fn serve_on(
     let address = config.address.listen;
     let unheard = |source| Failure::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(unheard)?;
+    let watched = match config.metrics_listen {
+        Some(address) => {
+            let unheard = |source| Failure::Listen { address, source };
+            let listener = TcpListener::bind(address).await.map_err(unheard)?;
+            let address = listener.local_addr().map_err(unheard)?;
+            info!(url = %format!("http://{address}/metrics"), "Metrics are at http://{address}/metrics");
+            Some(listener)
+        }
+        None => None,
+    };
     let base_url = config.address.base_url(listener.local_addr().map_err(unheard)?)?;
 
     let db = Db::new(&database.options, PoolSizes::default(), Clock::database());
@@ -83,7 +93,16 @@ pub(super) async fn serve_on(
         .map_err(|problem| Failure::Outcome(problem.to_string()))?;
     let mut pages = tokio::spawn(web::serve(listener, router, stopping.clone()));
     let mut at_work = JoinSet::new();
+    if let Some(listener) = watched {
+        let served = web::serve(listener, web::metrics::router(db.clone()), stopping.clone());
+        at_work.spawn(async move {
+            if let Err(error) = served.await {
+                warn!(%error, "metrics are served no more");
+            }
+        });
+    }
     workers::passes::start(&mut at_work, &waitlist, &stopping);
+    workers::reconciler::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
     workers::imports::start(&mut at_work, &db, &stopping);
     workers::webhooks::start(&mut at_work, sender, &stopping);

@@ -65,6 +65,10 @@ pub struct ServerArguments {
     #[arg(long, env = "FAIRLIST_TRUSTED_PROXIES", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=8), help_heading = "Web")]
     pub trusted_proxies: u8,
 
+    /// Address and port on which Prometheus finds `/metrics`, for operators only [default: none]
+    #[arg(long, env = "FAIRLIST_METRICS_LISTEN", value_name = "ADDR:PORT", help_heading = "Operations")]
+    pub metrics_listen: Option<SocketAddr>,
+
     /// Mail server: `smtps://USER:PASSWORD@HOST`, or `smtp://…` for STARTTLS; without it, staff read all messages in
     /// the mailbox page
     #[arg(
@@ -118,6 +122,8 @@ pub struct ServerConfig {
     pub hosts: Vec<String>,
     /// How many proxies are believed.
     pub trusted_proxies: u8,
+    /// Where operators read metrics, if anywhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// The mail server and the sender; `None`: messages are only shown to staff.
     pub mail: Option<Relay>,
     /// Whether webhooks may go into private networks.
@@ -161,6 +167,7 @@ impl ServerArguments {
             address: self.address.clone(),
             hosts: self.hosts.clone(),
             trusted_proxies: self.trusted_proxies,
+            metrics_listen: self.metrics_listen,
             mail: self.mail()?,
             secret: self.secret()?,
             private_webhooks: self.private_webhooks,

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::event::{Event, EventState, LargeCall, ListState};
-use crate::domain::ids::{EventId, OrganizationId, StaffId};
+use crate::domain::ids::{EventId, OrganizationId};
 use crate::domain::policy::Policy;
 use crate::domain::reason::Reason;
 
@@ -40,6 +40,7 @@ pub(super) struct EventRow {
     last_pass_at: Option<chrono::DateTime<chrono::Utc>>,
     attributes: serde_json::Value,
     has_wants: bool,
+    outside: bool,
 }
 
 impl TryFrom<EventRow> for Event {
@@ -70,6 +71,7 @@ impl TryFrom<EventRow> for Event {
             last_pass_at: row.last_pass_at,
             attributes: super::attributes::read("attributes of an event", row.attributes)?,
             has_wants: row.has_wants,
+            outside: row.outside,
         })
     }
 }
@@ -82,7 +84,8 @@ macro_rules! select_event {
             "SELECT id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state, \
              list_opens_at, list_freezes_at, policy_version, importing_until, reordering, final_called_at, \
              call_began_at, call_total, call_told, call_ended_at, form_version, last_pass_at, \
-             attributes, next_wants > 1 AS \"has_wants!\" FROM events "
+             attributes, next_wants > 1 AS \"has_wants!\", \
+             EXISTS (SELECT FROM booking_services b WHERE b.event_id = events.id) AS \"outside!\" FROM events "
                 + $tail,
             $($argument),*
         )
@@ -279,12 +282,7 @@ impl Db {
     ///
     /// # Errors
     /// [`DbError::Constraint`] `events_slug_key` when the address is taken.
-    pub async fn add_event(
-        &self,
-        new: &NewEvent,
-        policy: &Policy,
-        made_by: Option<StaffId>,
-    ) -> Result<EventId, DbError> {
+    pub async fn add_event(&self, new: &NewEvent, policy: &Policy, actor: Actor) -> Result<EventId, DbError> {
         let now = self.now().await?;
         let id = EventId(self.entropy().id());
         let settings = &new.settings;
@@ -309,8 +307,7 @@ impl Db {
         )
         .execute(&mut *tx)
         .await?;
-        super::policies::insert(&mut tx, id, policy, made_by.map(|staff| staff.0), now).await?;
-        let actor = made_by.map_or(Actor::Operator, Actor::Staff);
+        super::policies::insert(&mut tx, id, policy, actor.staff().map(|staff| staff.0), now).await?;
         let record = Record::new(now, actor, Act::Created, Subject::Event(id), Reason::SetUp)
             .states(None, Some(EventState::Draft.as_str()));
         super::audit::append(&mut tx, id, &[record], self.entropy()).await?;

@@ -10,6 +10,7 @@ use std::future::Future;
 use chrono::{DateTime, Duration, Utc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -27,6 +28,8 @@ const LEASE: Duration = Duration::seconds(60);
 pub struct Claim {
     key_hash: [u8; 32],
     lease: Uuid,
+    /// The first that was claimed under the key: after it is forgotten, the same key is another act.
+    made_at: DateTime<Utc>,
 }
 
 /// An answer as it was given.
@@ -60,6 +63,20 @@ tokio::task_local! {
 /// Runs `work` under a claim: what it does is remembered as what the key came to.
 pub async fn under<T>(claim: Claim, work: impl Future<Output = T>) -> T {
     CLAIM.scope(claim, work).await
+}
+
+/// A name for what this request does, the same whenever it is repeated under its key; none without one.
+#[must_use]
+pub fn name_of_act() -> Option<Uuid> {
+    let claim = claim()?;
+    let digest = Sha256::new()
+        .chain_update(b"fairlist act")
+        .chain_update(claim.key_hash)
+        .chain_update(claim.made_at.timestamp_micros().to_be_bytes())
+        .finalize();
+    let mut name = [0; 16];
+    name.copy_from_slice(&digest[..16]);
+    Some(Uuid::from_bytes(name))
 }
 
 fn claim() -> Option<Claim> {
@@ -140,7 +157,7 @@ impl Db {
                    ON CONFLICT (key_hash) DO UPDATE SET lease = $4, leased_until = $5
                    WHERE k.status IS NULL AND k.body_hash = $2 AND k.made_at > $6
                      AND (k.lease IS NULL OR k.leased_until <= $3)
-                   RETURNING true AS "mine!""#,
+                   RETURNING made_at"#,
                 &key_hash[..],
                 &body_hash[..],
                 now,
@@ -150,8 +167,8 @@ impl Db {
             )
             .fetch_optional(self.sessions())
             .await?;
-            if mine.is_some() {
-                return Ok(Claimed::Mine(Claim { key_hash, lease }));
+            if let Some(made_at) = mine {
+                return Ok(Claimed::Mine(Claim { key_hash, lease, made_at }));
             }
             let Some(row) = sqlx::query!(
                 r#"SELECT body_hash, made_at, leased_until, status, headers, body FROM idempotency_keys
@@ -170,18 +187,16 @@ impl Db {
             if row.body_hash != body_hash {
                 return Ok(Claimed::OtherBody);
             }
-            return Ok(match (row.status, row.headers, row.body) {
-                (Some(status), Some(headers), Some(body)) => Claimed::Answered(Kept {
-                    status: u16::try_from(status).unwrap_or(500),
-                    headers: serde_json::from_value(headers)
-                        .map_err(|error| DbError::Unreadable("kept answer", error.to_string()))?,
-                    body,
-                }),
-                _ => {
-                    let left = row.leased_until.map_or(0, |until| (until - now).num_seconds());
-                    Claimed::InFlight(left.max(1))
-                }
-            });
+            let (Some(status), Some(headers), Some(body)) = (row.status, row.headers, row.body) else {
+                let left = row.leased_until.map_or(0, |until| (until - now).num_seconds());
+                return Ok(Claimed::InFlight(left.max(1)));
+            };
+            return Ok(Claimed::Answered(Kept {
+                status: u16::try_from(status).unwrap_or(500),
+                headers: serde_json::from_value(headers)
+                    .map_err(|error| DbError::Unreadable("kept answer", error.to_string()))?,
+                body,
+            }));
         }
     }
 

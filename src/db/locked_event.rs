@@ -47,6 +47,7 @@ use std::future::Future;
 
 use chrono::{DateTime, Duration, Utc};
 use sqlx::{PgConnection, Postgres, Transaction};
+use tokio::time::Instant;
 
 use super::{Db, DbError};
 use crate::clock::Entropy;
@@ -114,8 +115,15 @@ impl Db {
         id: EventId,
         work: impl AsyncFnOnce(&mut LockedEvent) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut tx = self.pool().begin().await.map_err(DbError::from)?;
-        let event = super::events::lock(&mut tx, id).await?;
+        let pool = if self.for_workers { "workers" } else { "pages" };
+        let asked = Instant::now();
+        let begun = self.pool().begin().await;
+        self.metrics().connected(pool, asked.elapsed());
+        let mut tx = begun.map_err(DbError::from)?;
+        let begun = Instant::now();
+        let event = super::events::lock(&mut tx, id).await;
+        self.metrics().locked(begun.elapsed());
+        let event = event?;
         // The clock is read by the statement after the lock: a click that waited for it is judged by when it was
         // granted, and so is a deadline that passed meanwhile.
         let now = match self.clock().script() {
@@ -141,7 +149,10 @@ impl Db {
         if only_if_recorded && records.is_empty() && drafts.is_empty() && !pass_wanted {
             return Ok(result);
         }
-        super::audit::append(&mut tx, event.id, &records, entropy).await?;
+        if let Err(error) = super::audit::append(&mut tx, event.id, &records, entropy).await {
+            self.metrics().audit_failed("written");
+            return Err(error.into());
+        }
         super::messages::write(&mut tx, event.id, event.organization, &drafts, now, entropy).await?;
         if pass_wanted {
             super::passes::request(&mut tx, event.id, now).await?;

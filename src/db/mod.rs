@@ -10,13 +10,17 @@ use sqlx::{Executor, PgPool};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Entropy};
+use crate::metrics::Metrics;
 
 pub mod attributes;
 pub mod audit;
 pub mod audit_chains;
 pub mod background;
 pub mod bench;
+pub mod booking_attempts;
+pub mod booking_services;
 pub mod bookings;
+pub mod capacity;
 pub mod check;
 pub mod contacts;
 pub mod counts;
@@ -52,6 +56,7 @@ pub mod postgres;
 pub mod sessions;
 pub mod staff;
 pub mod telling;
+pub mod watch;
 pub mod webhook_outbox;
 pub mod webhooks;
 
@@ -177,6 +182,8 @@ pub struct Hints {
     pub record: Notify,
     /// Something was added to a feed: everybody who waits for that is woken.
     pub fed: Notify,
+    /// A booking service is to be asked.
+    pub booking: Notify,
     /// Something may be sent to a webhook.
     pub webhook: Notify,
     /// An instant that matters may have come nearer.
@@ -193,6 +200,7 @@ pub struct Db {
     clock: Clock,
     entropy: Entropy,
     hints: Arc<Hints>,
+    metrics: Arc<Metrics>,
     for_workers: bool,
 }
 
@@ -230,6 +238,7 @@ impl Db {
             clock,
             entropy: Entropy,
             hints: Arc::new(Hints::default()),
+            metrics: Arc::new(Metrics::default()),
             for_workers: false,
         }
     }
@@ -259,6 +268,12 @@ impl Db {
     #[must_use]
     pub fn hints(&self) -> &Hints {
         &self.hints
+    }
+
+    /// What operators watch of this process.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Where ids and tokens come from.

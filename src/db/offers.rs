@@ -226,7 +226,8 @@ impl LockedEvent {
             r#"UPDATE offers o SET state = c.to_state, expires_at = c.expires_at,
                    ended_at = CASE WHEN c.to_state IN ('pending', 'accepting') THEN NULL ELSE $2::timestamptz END,
                    end_reason = CASE WHEN c.to_state IN ('pending', 'accepting') THEN NULL ELSE c.reason END,
-                   decided_at = CASE WHEN c.to_state IN ('accepted', 'accepting') THEN $2::timestamptz END,
+                   decided_at = CASE WHEN c.to_state = 'accepted' AND c.from_state = 'accepting' THEN o.decided_at
+                                     WHEN c.to_state IN ('accepted', 'accepting') THEN $2::timestamptz END,
                    made_at = CASE WHEN c.token_hash IS NULL THEN o.made_at ELSE $2::timestamptz END,
                    made_up_until = CASE WHEN c.token_hash IS NULL THEN o.made_up_until END,
                    late_seconds = CASE WHEN c.token_hash IS NULL THEN o.late_seconds ELSE 0 END,

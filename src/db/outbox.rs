@@ -11,7 +11,7 @@ use super::{Db, DbError};
 use crate::domain::delivery::{
     ATTEMPT_LIMIT, Channel, DeliveryOutcome, LEASE, MessageState, Verdict, channel_rest, wait_after,
 };
-use crate::domain::ids::{ContactId, EventId, MessageId, OrganizationId, StaffId};
+use crate::domain::ids::{ContactId, EventId, MessageId, OrganizationId};
 
 /// The right to send one message, until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Claim {
     pub attempt: i32,
     /// What proves that it is ours.
     pub lease: Uuid,
+    /// When it was written.
+    pub made_at: DateTime<Utc>,
 }
 
 /// What became of a claim.
@@ -134,7 +136,7 @@ impl Db {
                                          WHERE d.event_id = claimed.event_id AND d.message_id = claimed.id), $5, $3, $1
                    FROM claimed
                    RETURNING event_id, message_id, attempt)
-               SELECT c.event_id, c.id, c.occasion, c.subject_id, c.facts, c.attempts, a.attempt
+               SELECT c.event_id, c.id, c.occasion, c.subject_id, c.facts, c.attempts, c.made_at, a.attempt
                FROM claimed c JOIN attempt a ON a.event_id = c.event_id AND a.message_id = c.id
                ORDER BY c.urgency, c.made_at, c.id"#,
             now,
@@ -156,6 +158,7 @@ impl Db {
                 attempts: row.attempts,
                 attempt: row.attempt,
                 lease,
+                made_at: row.made_at,
             })
             .collect())
     }
@@ -249,7 +252,7 @@ impl Db {
         &self,
         organization: OrganizationId,
         message: MessageId,
-        by: StaffId,
+        by: &(impl std::fmt::Display + Sync),
     ) -> Result<Replayed, DbError> {
         let replayed = self.replay(organization, Some(message), by).await?;
         Ok(if replayed == 1 { Replayed::Queued } else { Replayed::NotDead })
@@ -262,7 +265,7 @@ impl Db {
     pub async fn replay_dead_letters(
         &self,
         organization: OrganizationId,
-        by: StaffId,
+        by: &(impl std::fmt::Display + Sync),
     ) -> Result<u64, DbError> {
         self.replay(organization, None, by).await
     }
@@ -271,7 +274,7 @@ impl Db {
         &self,
         organization: OrganizationId,
         message: Option<MessageId>,
-        by: StaffId,
+        by: &(impl std::fmt::Display + Sync),
     ) -> Result<u64, DbError> {
         let now = self.now().await?;
         let changed = sqlx::query!(
@@ -288,7 +291,7 @@ impl Db {
         .execute(self.pool())
         .await?
         .rows_affected();
-        tracing::info!(staff = %by, count = changed, "dead letters are sent again");
+        tracing::info!(%by, count = changed, "dead letters are sent again");
         if changed > 0 {
             self.hints().message.notify_one();
         }

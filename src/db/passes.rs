@@ -292,25 +292,29 @@ impl Db {
     }
 
     /// Leases up to `limit` requested passes for `lease`, oldest first. Workers share requests, never people:
-    /// inside an event nobody is skipped by a lock.
+    /// inside an event nobody is skipped by a lock. Each comes with the instant since which it is asked for.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn lease_pass_requests(&self, limit: i64, lease: Duration) -> Result<Vec<EventId>, DbError> {
+    pub async fn lease_pass_requests(
+        &self,
+        limit: i64,
+        lease: Duration,
+    ) -> Result<Vec<(EventId, DateTime<Utc>)>, DbError> {
         let now = self.now().await?;
-        let rows = sqlx::query_scalar!(
+        let rows = sqlx::query!(
             "UPDATE pass_requests SET leased_until = $2 WHERE event_id IN (
                  SELECT event_id FROM pass_requests
                  WHERE requested_at IS NOT NULL AND (leased_until IS NULL OR leased_until <= $1)
                  ORDER BY requested_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-             RETURNING event_id",
+             RETURNING event_id, requested_at",
             now,
             now + lease,
             limit
         )
         .fetch_all(self.pool())
         .await?;
-        Ok(rows.into_iter().map(EventId).collect())
+        Ok(rows.into_iter().map(|row| (EventId(row.event_id), row.requested_at.unwrap_or(now))).collect())
     }
 
     /// Gives leases back, so that somebody else may run these passes at once.

@@ -66,6 +66,25 @@ impl Actor {
         }
     }
 
+    /// Whether it is somebody of the staff, or a program that acts for them.
+    #[must_use]
+    pub fn is_staff(self) -> bool {
+        matches!(self, Self::Staff(_) | Self::Key(_))
+    }
+
+    /// Who acted, from the words stored.
+    #[must_use]
+    pub fn parse(kind: &str, id: Option<Uuid>) -> Option<Self> {
+        match (kind, id) {
+            ("system", None) => Some(Self::System),
+            ("person", Some(id)) => Some(Self::Person(PersonId(id))),
+            ("staff", Some(id)) => Some(Self::Staff(StaffId(id))),
+            ("operator", None) => Some(Self::Operator),
+            ("key", Some(id)) => Some(Self::Key(KeyId(id))),
+            _ => None,
+        }
+    }
+
     /// The staff member, where it is one.
     #[must_use]
     pub fn staff(self) -> Option<StaffId> {
@@ -142,6 +161,16 @@ words! {
         Offered = "offered",
         /// An offer was accepted.
         Accepted = "accepted",
+        /// An offer was accepted, and the booking service is asked for its places.
+        Confirming = "confirming",
+        /// The booking service said that a place of an accepted offer is gone.
+        Conflicted = "conflicted",
+        /// Nothing was booked for an accepted offer: it is pending again.
+        NotBooked = "not_booked",
+        /// Staff said what came of a call that the booking service never answered.
+        Resolved = "resolved",
+        /// The booking service is asked to take a booking back.
+        Returning = "returning",
         /// An offer was declined.
         Declined = "declined",
         /// Staff wrote down an answer that was given by telephone or in person.

@@ -66,6 +66,7 @@ impl Occasion {
             | Self::StartMoved
             | Self::Extended
             | Self::BookingCancelled
+            | Self::Conflicted
             | Self::Anchor => true,
             Self::Joined | Self::Declined | Self::Lapsed => false,
         }
@@ -99,6 +100,22 @@ pub enum Verdict {
         /// The server said so; a single silence may have been a single connection's.
         certain: bool,
     },
+}
+
+impl Verdict {
+    /// A word for whoever counts them.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Transient(_) => "transient",
+            Self::Permanent { .. } => "permanent",
+            Self::Unknown(_) => "unknown",
+            Self::Suppressed(_) => "suppressed",
+            Self::Released(_) => "released",
+            Self::ChannelDown { .. } => "channel_down",
+        }
+    }
 }
 
 /// After so many attempts a message is a dead letter: about four hours of trying.

@@ -77,6 +77,8 @@ pub struct Event {
     pub attributes: Vec<Attribute>,
     /// Whether anybody ever wanted some kinds of places rather than others.
     pub has_wants: bool,
+    /// Whether a booking service has its places, rather than the ledger in this database.
+    pub outside: bool,
 }
 
 impl Event {

@@ -65,6 +65,8 @@ ids! {
     PlaceId,
     /// A confirmed place.
     BookingId,
+    /// What a booking service was asked.
+    AttemptId,
     /// Places that came back together.
     ReleaseId,
     /// What one person is to be told.

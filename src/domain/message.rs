@@ -36,6 +36,8 @@ words! {
         Extended = "extended",
         /// Their booking was cancelled.
         BookingCancelled = "booking_cancelled",
+        /// They had accepted, and the booking service says that the place is gone: their rank is theirs again.
+        Conflicted = "conflicted",
         /// To one of the staff, who asked for it: the head of an audit chain, to be kept elsewhere.
         Anchor = "anchor",
     }

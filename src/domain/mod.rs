@@ -19,6 +19,7 @@ pub mod kinds;
 pub mod label;
 pub mod message;
 pub mod offer;
+pub mod outside;
 pub mod password;
 pub mod place;
 pub mod placing;

@@ -81,6 +81,10 @@ words! {
         StartMoved = "start_moved",
         /// Nobody could be told for a while, or the first letter was late.
         TellingFailed = "telling_failed",
+        /// The booking service says that the place is gone.
+        PlaceGone = "place_gone",
+        /// The booking service could not be reached, or did not do it.
+        ServiceFailed = "service_failed",
         /// None of the person's contacts works.
         ContactProblem = "contact_problem",
         /// A contact works again.
@@ -158,6 +162,8 @@ impl Reason {
             Self::EventOver => "the event has started or is over",
             Self::StartMoved => "the start moved",
             Self::TellingFailed => "nobody could be told in time",
+            Self::PlaceGone => "the booking service says that the place is gone",
+            Self::ServiceFailed => "the booking service did not do it",
             Self::ContactProblem => "no contact works",
             Self::ContactWorks => "a contact works again",
             Self::UntilPassed => "the date they wanted to wait until passed",

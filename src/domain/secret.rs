@@ -6,6 +6,7 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -52,6 +53,38 @@ impl Secret {
     #[must_use]
     pub fn draw_chain(&self, event: EventId, chain: i32) -> [u8; 32] {
         self.derive(b"draw", event.0.as_bytes(), chain)
+    }
+
+    /// What a booking service must be told to be believed, sealed so that a copy of the database does not reveal it.
+    /// `nonce` is random.
+    #[must_use]
+    pub fn seal_booking_key(&self, event: EventId, nonce: [u8; NONCE_LEN], key: &str) -> Option<Vec<u8>> {
+        let mut sealed = key.as_bytes().to_vec();
+        let nonce_then = nonce.to_vec();
+        self.booking_sealer(event)?
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(event.0.as_bytes()),
+                &mut sealed,
+            )
+            .ok()?;
+        Some([nonce_then, sealed].concat())
+    }
+
+    /// The same, opened; nothing where it was sealed with another secret, or for another event.
+    #[must_use]
+    pub fn open_booking_key(&self, event: EventId, sealed: &[u8]) -> Option<String> {
+        let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut sealed = sealed.to_vec();
+        let opened =
+            self.booking_sealer(event)?.open_in_place(nonce, Aad::from(event.0.as_bytes()), &mut sealed);
+        String::from_utf8(opened.ok()?.to_vec()).ok()
+    }
+
+    fn booking_sealer(&self, event: EventId) -> Option<LessSafeKey> {
+        let key = self.derive(b"booking service", event.0.as_bytes(), 0);
+        Some(LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &key).ok()?))
     }
 
     /// The six digits of a code.
@@ -123,6 +156,18 @@ mod tests {
         for wrong in [forged.as_str(), "", &token[..40], &format!("{token}0"), &"é".repeat(40)] {
             assert_eq!(secret.unsubscribe_person(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_sealed_key_opens_for_its_event_and_installation_only() {
+        let secret = Secret::new(vec![5; 32]).expect("long enough");
+        let (event, other) = (EventId(Uuid::from_u128(1)), EventId(Uuid::from_u128(2)));
+        let sealed = secret.seal_booking_key(event, [1; 12], "hush").expect("sealed");
+        assert!(!sealed.windows(4).any(|bytes| bytes == b"hush"));
+        assert_eq!(secret.open_booking_key(event, &sealed).as_deref(), Some("hush"));
+        assert_eq!(secret.open_booking_key(other, &sealed), None);
+        assert_eq!(Secret::new(vec![6; 32]).expect("long").open_booking_key(event, &sealed), None);
+        assert_eq!(secret.open_booking_key(event, &sealed[..5]), None);
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Kind {
 }
 
 /// One transition, as the feed and webhooks say it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Transition {
     /// What happened.
     #[serde(rename = "type")]
@@ -120,7 +120,8 @@ pub struct Transition {
 }
 
 /// What is known of a transition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = TransitionData)]
 pub struct Data {
     /// Its number in the organization's feed: 1, 2, 3 …
     pub position: i64,

@@ -121,6 +121,7 @@ pub fn no_longer_true(
         | Occasion::EventCancelled
         | Occasion::PausedBySilence
         | Occasion::BookingCancelled
+        | Occasion::Conflicted
         | Occasion::Anchor => None,
     }
 }
@@ -216,6 +217,7 @@ pub fn write(
         .letter(&common),
         Occasion::Extended => render::Extended {
             made_up: facts.reason.as_deref() == Some(Reason::TellingFailed.as_str()),
+            not_booked: facts.reason.as_deref() == Some(Reason::ServiceFailed.as_str()),
             places,
             several,
             deadline: deadline.ok_or(LetterError::Incomplete("the deadline"))?,
@@ -223,6 +225,7 @@ pub fn write(
         }
         .letter(&common),
         Occasion::BookingCancelled => render::BookingCancelled { places, labels, reference }.letter(&common),
+        Occasion::Conflicted => render::Conflicted { places, several }.letter(&common),
         Occasion::Anchor => anchor(facts, around, instant)?.letter(&common),
     }
 }

@@ -132,7 +132,7 @@ letters! {
 
     /// A later deadline, by staff, or because nobody could be told for a while.
     Extended("mail/extended.txt", "mail/extended.html") {
-        places: String, several: bool, deadline: String, link: String, made_up: bool,
+        places: String, several: bool, deadline: String, link: String, made_up: bool, not_booked: bool,
     }
     subject |m, c| format!("More time for {} at {}, until {}", m.places, c.event, m.deadline), key |m| Some(Key::Link(m.link.clone()));
 
@@ -141,6 +141,10 @@ letters! {
         places: String, labels: String, reference: Option<String>,
     }
     subject |m, c| format!("Cancelled: {} at {}", m.places, c.event);
+
+    /// Accepted, and a place was gone by then.
+    Conflicted("mail/conflicted.txt", "mail/conflicted.html") { places: String, several: bool }
+    subject |m, c| format!("Not booked: {} at {}", m.places, c.event);
 
     /// The head of an audit chain, for staff to keep elsewhere. `name` is what the names of the chain's files begin with.
     Anchor("mail/anchor.txt", "mail/anchor.html") { name: String, seq: i64, hash: String, taken: String, file: String }

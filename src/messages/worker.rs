@@ -133,7 +133,13 @@ impl Mailer {
         for message in &noted.late {
             tracing::warn!(%message, "the lease had ended before the outcome was known; nothing was written");
         }
+        let (metrics, channel) = (self.db.metrics(), self.settings.channel().as_str());
         for done in finished {
+            metrics.delivered(channel, done.verdict.as_str());
+            let offers = [Occasion::Offer.as_str(), Occasion::Call.as_str()];
+            if done.verdict == Verdict::Accepted && offers.contains(&done.claim.occasion.as_str()) {
+                metrics.told_of_offer(channel, (now - done.claim.made_at).to_std().unwrap_or_default());
+            }
             match &done.verdict {
                 Verdict::ChannelDown { detail, certain } => {
                     tracing::warn!(detail, "the mail server does not work");

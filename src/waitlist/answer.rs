@@ -3,9 +3,12 @@
 
 use std::collections::HashMap;
 
+use chrono::Duration;
+
 use super::ending::{Ending, end_offers, labels};
 use super::telling::made_up;
 use super::{Waitlist, decide};
+use crate::db::booking_attempts::{Leased, NewAttempt};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
@@ -20,6 +23,7 @@ use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
 use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferAct, OfferKind, OfferState, Refusal};
+use crate::domain::outside::{AttemptAct, KEY_LIFE};
 use crate::domain::reason::Reason;
 
 /// Somebody takes an offer.
@@ -60,6 +64,8 @@ pub enum AcceptOutcome {
     BeingConfirmed,
     /// The booking service says that the place is gone.
     Conflicted,
+    /// The booking service cannot be reached, and nothing was booked: the offer is as it was.
+    ServiceUnavailable,
     /// It is a call, and others were faster: so many places are open now, fewer than it needs. It stays pending.
     TakenByFaster {
         /// How many.
@@ -69,6 +75,35 @@ pub enum AcceptOutcome {
     NotYours,
     /// There is no such offer on this event.
     Unknown,
+}
+
+impl AcceptOutcome {
+    /// A word for whoever counts them.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted { .. } => "accepted",
+            Self::AlreadyAccepted { .. } => "already_accepted",
+            Self::Expired => "expired",
+            Self::Declined => "declined",
+            Self::Revoked => "revoked",
+            Self::BeingConfirmed => "being_confirmed",
+            Self::Conflicted => "conflicted",
+            Self::ServiceUnavailable => "service_unavailable",
+            Self::TakenByFaster { .. } => "taken_by_faster",
+            Self::NotYours => "not_yours",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// An accept that was decided, or that waits for a booking service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// This is the answer.
+    Decided(AcceptOutcome),
+    /// The intent is written down: the service is to be asked.
+    Asking(Leased),
 }
 
 /// Somebody passes an offer on.
@@ -112,7 +147,17 @@ impl Waitlist {
     /// # Errors
     /// What the database says; then nothing was decided, or it is not known ([`DbError::CommitUnknown`]).
     pub async fn accept(&self, event: EventId, commands: &[Accept]) -> Result<Vec<AcceptOutcome>, DbError> {
-        decide!(self, event, async |event| accept(event, commands).await).await
+        let begun = self.begin_accept(event, commands).await?;
+        self.finish_accepts(begun).await
+    }
+
+    /// The part of accepting under the event's lock: all of it, unless a service books the event's places.
+    ///
+    /// # Errors
+    /// What the database says; then nothing was decided, or it is not known ([`DbError::CommitUnknown`]).
+    pub async fn begin_accept(&self, event: EventId, commands: &[Accept]) -> Result<Vec<Begun>, DbError> {
+        let lease = self.services.lease();
+        decide!(self, event, async |event| accept(event, commands, lease).await).await
     }
 
     /// Decides offers of one event that were declined, in this order, and answers each.
@@ -147,11 +192,14 @@ async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError
 pub(super) async fn accept(
     event: &mut LockedEvent,
     commands: &[Accept],
-) -> Result<Vec<AcceptOutcome>, DbError> {
+    lease: Duration,
+) -> Result<Vec<Begun>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
     let known = read(event, &ids).await?;
     // Of many offers some may still be pending a moment after their event was cancelled.
     let ended = matches!(event.event().state, EventState::Cancelled | EventState::Over);
+    let outside = event.event().outside;
+    let rests = outside && event.service_rests().await?;
     let mut references = references(event, &known).await?;
     let mut open = open_for_calls(event, &known).await?;
     let mut taken: HashMap<OfferId, Vec<Place>> = HashMap::new();
@@ -165,6 +213,8 @@ pub(super) async fn accept(
         let again = accepted.iter().any(|(_, earlier)| earlier.id == offer.id);
         outcomes.push(if offer.person != command.person {
             AcceptOutcome::NotYours
+        } else if again && outside {
+            AcceptOutcome::BeingConfirmed
         } else if again {
             AcceptOutcome::AlreadyAccepted {
                 reference: references.get(&offer.id).cloned().unwrap_or_default(),
@@ -178,6 +228,7 @@ pub(super) async fn accept(
                     let open = i64::try_from(wanted(&open, &known, offer)).unwrap_or(i64::MAX);
                     AcceptOutcome::TakenByFaster { open }
                 }
+                Ok(_) if rests => AcceptOutcome::ServiceUnavailable,
                 Ok(_) => {
                     if offer.kind == OfferKind::Call {
                         let is_wanted = wants(&known, offer);
@@ -203,7 +254,12 @@ pub(super) async fn accept(
     if outcomes.contains(&AcceptOutcome::Expired) {
         event.want_pass();
     }
-    take(event, &known, &accepted, &references, taken).await?;
+    let mut asking = HashMap::new();
+    if outside {
+        asking = begin_outside(event, &accepted, taken, lease).await?;
+    } else {
+        take(event, &known, &accepted, &references, taken).await?;
+    }
     // Where only so many offers may be pending, an answer makes room for the next; and whoever was called for what a
     // call took is told of what else is open.
     let a_call = accepted.iter().any(|(_, offer)| offer.kind == OfferKind::Call);
@@ -211,7 +267,65 @@ pub(super) async fn accept(
         event.want_pass();
     }
     event.nothing_to_write();
-    Ok(outcomes)
+    let begun = |(command, outcome): (&Accept, AcceptOutcome)| match outcome {
+        AcceptOutcome::Accepted { .. } => {
+            asking.remove(&command.offer).map_or(Begun::Decided(outcome), Begun::Asking)
+        }
+        outcome => Begun::Decided(outcome),
+    };
+    Ok(std::iter::zip(commands, outcomes).map(begun).collect())
+}
+
+/// Writes down what the event's booking service is to be asked: the offers are being confirmed from now on, and what a
+/// call took is held for it.
+async fn begin_outside(
+    event: &mut LockedEvent,
+    accepted: &[(Accept, &Offer)],
+    taken: HashMap<OfferId, Vec<Place>>,
+    lease: Duration,
+) -> Result<HashMap<OfferId, Leased>, DbError> {
+    let (mut offers, mut places, mut attempts) = (vec![], vec![], vec![]);
+    for (command, offer) in accepted {
+        let (actor, reason) = (command.actor, Reason::Accepted);
+        offers.push(OfferMove::end(offer, OfferState::Accepting, actor, Act::Confirming, reason));
+        attempts.push(NewAttempt {
+            offer: offer.id,
+            act: AttemptAct::Reserve,
+            key: None,
+            actor,
+            reason,
+            note: None,
+            bookings: vec![],
+        });
+    }
+    for (offer, given) in taken {
+        let Some((command, known)) = accepted.iter().find(|(_, accepted)| accepted.id == offer) else {
+            continue;
+        };
+        places.extend(
+            given
+                .into_iter()
+                .map(|place| PlaceMove::hold(place, offer, known.entry, command.actor, Reason::Accepted)),
+        );
+    }
+    event.move_offers(&offers).await?;
+    event.move_places(&places).await?;
+    let leased = event.begin_attempts(&attempts, lease, KEY_LIFE).await?;
+    Ok(std::iter::zip(attempts, leased).map(|(attempt, leased)| (attempt.offer, leased)).collect())
+}
+
+/// The booking service has the places of an offer: they are booked here under its reference.
+pub(super) async fn taken_outside(
+    event: &mut LockedEvent,
+    command: &Accept,
+    offer: &Offer,
+    reference: &str,
+) -> Result<(), DbError> {
+    let known = read(event, &[offer.id]).await?;
+    let references = HashMap::from([(offer.id, reference.to_owned())]);
+    take(event, &known, &[(*command, offer)], &references, HashMap::new()).await?;
+    event.want_pass();
+    Ok(())
 }
 
 /// The references of bookings already made through these offers.

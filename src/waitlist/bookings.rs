@@ -1,12 +1,15 @@
 //! Booking without an offer, by customers and staff, and cancelling: a cancelled booking frees its place once.
 
+use chrono::Duration;
 use sha2::{Digest, Sha256};
 
 use super::answer::AcceptOutcome;
 use super::ending::labels;
 use super::join::bookable;
+use super::outside_settled::{self, Settled};
 use super::{Waitlist, decide};
 use crate::db::attributes::count;
+use crate::db::booking_attempts::{Leased, NewAttempt};
 use crate::db::bookings::NewBooking;
 use crate::db::entries::EntryMove;
 use crate::db::messages::Draft;
@@ -14,12 +17,14 @@ use crate::db::places::{NewRelease, Place, PlaceMove};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::attribute::Wants;
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::booking::{BookingSource, BookingState, reference};
+use crate::domain::booking::{Booking, BookingSource, BookingState, reference};
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::event::EventState;
 use crate::domain::ids::{BookingId, EventId, OfferId, PersonId};
 use crate::domain::message::{Facts, Occasion};
+use crate::domain::offer::OfferState;
+use crate::domain::outside::{AttemptAct, KEY_LIFE};
 use crate::domain::place::PlaceState;
 use crate::domain::policy::Enough;
 use crate::domain::reason::{Reason, StaffReason};
@@ -65,6 +70,10 @@ pub enum BookOutcome {
     BadParty(i32),
     /// With what they have booked it would be more than one person may have.
     Enough(Enough),
+    /// A booking service has the event's places: what is free for everybody is booked there.
+    BookedElsewhere,
+    /// Their offer was accepted, and the booking service has not answered yet.
+    BeingConfirmed(OfferId),
 }
 
 /// What came of cancelling a booking.
@@ -84,6 +93,8 @@ pub enum CancelOutcome {
     },
     /// The booking is somebody else's.
     NotYours,
+    /// The booking service is asked to take it back, and has not answered yet: its place is free once it has.
+    BeingCancelled,
 }
 
 impl Waitlist {
@@ -111,12 +122,13 @@ impl Waitlist {
         let outcome = decide!(self, event, async |event| book(event, command).await).await?;
         match outcome {
             // Staff who book for somebody with a live offer accept it on their behalf.
-            BookOutcome::HasOffer(offer) if command.actor.staff().is_some() => {
+            BookOutcome::HasOffer(offer) if command.actor.is_staff() => {
                 match self.accept_for(event, offer, command.actor, &command.reason).await? {
                     AcceptOutcome::Accepted { reference, party }
                     | AcceptOutcome::AlreadyAccepted { reference, party } => {
                         Ok(BookOutcome::Booked { reference, party })
                     }
+                    AcceptOutcome::BeingConfirmed => Ok(BookOutcome::BeingConfirmed(offer)),
                     _ => Ok(BookOutcome::HasOffer(offer)),
                 }
             }
@@ -150,7 +162,21 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<Vec<CancelOutcome>, DbError> {
-        decide!(self, event, async |event| cancel(event, bookings, actor, reason).await).await
+        let lease = self.services.lease();
+        let (mut outcomes, asking) =
+            decide!(self, event, async |event| cancel(event, bookings, actor, reason, lease).await).await?;
+        for (leased, of) in asking {
+            match self.ask(leased, true).await {
+                Ok(Settled::Cancelled(now)) => {
+                    for (at, outcome) in std::iter::zip(of, now) {
+                        outcomes[at] = outcome;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%event, %error, "a cancellation is left to the reconciler"),
+            }
+        }
+        Ok(outcomes)
     }
 }
 
@@ -164,7 +190,7 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
     }
     let policy = event.policy().await?;
     let row = event.event();
-    if row.state != EventState::Published || (row.started(event.now()) && command.actor.staff().is_none()) {
+    if row.state != EventState::Published || (row.started(event.now()) && !command.actor.is_staff()) {
         event.nothing_to_write();
         return Ok(BookOutcome::NotOnSale);
     }
@@ -175,10 +201,19 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
     let live = event.live_entries_of(&[command.person]).await?.pop();
     if let Some(entry) = live.as_ref().filter(|entry| entry.state == EntryState::Offered)
         && let Some(offer) = event.live_offers_of(&[entry.id]).await?.pop()
-        && offer.is_claimable(event.now())
     {
+        if offer.state == OfferState::Accepting {
+            event.nothing_to_write();
+            return Ok(BookOutcome::BeingConfirmed(offer.id));
+        }
+        if offer.is_claimable(event.now()) {
+            event.nothing_to_write();
+            return Ok(BookOutcome::HasOffer(offer.id));
+        }
+    }
+    if event.event().outside {
         event.nothing_to_write();
-        return Ok(BookOutcome::HasOffer(offer.id));
+        return Ok(BookOutcome::BookedElsewhere);
     }
     if let Some(enough) = event.enough(&policy, command.person, command.party).await? {
         event.nothing_to_write();
@@ -248,7 +283,7 @@ async fn take(
             ..Facts::default()
         },
     });
-    let source = if command.actor.staff().is_some() { BookingSource::Staff } else { BookingSource::Customer };
+    let source = if command.actor.is_staff() { BookingSource::Staff } else { BookingSource::Customer };
     let (mut bookings, mut moves) = (Vec::new(), Vec::new());
     for place in places {
         let id = BookingId(event.entropy().id());
@@ -286,7 +321,72 @@ async fn take(
     Ok(())
 }
 
+/// Cancels what is booked here, and asks for the rest to be taken back: which of `ids` waits for which answer.
 async fn cancel(
+    event: &mut LockedEvent,
+    ids: &[BookingId],
+    actor: Actor,
+    reason: &StaffReason,
+    lease: Duration,
+) -> Result<(Vec<CancelOutcome>, Vec<(Leased, Vec<usize>)>), DbError> {
+    let mut asked: Vec<Booking> = Vec::new();
+    if event.event().outside {
+        for id in ids {
+            asked.push(event.booking(*id).await?);
+        }
+    }
+    let keys = outside_settled::outside(event, &asked).await?;
+    if keys.is_empty() {
+        return Ok((free(event, ids, actor, reason).await?, vec![]));
+    }
+    let offers: Vec<OfferId> = keys.keys().copied().collect();
+    let under_way: Vec<BookingId> = event
+        .unresolved_attempts(&offers, AttemptAct::Release)
+        .await?
+        .into_iter()
+        .flat_map(|attempt| attempt.bookings)
+        .collect();
+    let mut outcomes = Vec::with_capacity(ids.len());
+    let mut by_offer: Vec<(OfferId, Vec<usize>)> = Vec::new();
+    for (at, booking) in asked.iter().enumerate() {
+        let key = booking.offer.filter(|offer| keys.contains_key(offer));
+        let yours = !matches!(actor, Actor::Person(person) if booking.person != person);
+        let Some(offer) = key.filter(|_| yours && booking.state == BookingState::Confirmed) else {
+            outcomes.extend(free(event, &[booking.id], actor, reason).await?);
+            continue;
+        };
+        outcomes.push(CancelOutcome::BeingCancelled);
+        if under_way.contains(&booking.id) {
+            continue;
+        }
+        event.record(
+            Record::new(event.now(), actor, Act::Returning, Subject::Booking(booking.id), reason.reason)
+                .noted(reason),
+        );
+        match by_offer.iter_mut().find(|(known, _)| *known == offer) {
+            Some((_, which)) => which.push(at),
+            None => by_offer.push((offer, vec![at])),
+        }
+    }
+    let new: Vec<NewAttempt> = by_offer
+        .iter()
+        .map(|(offer, which)| NewAttempt {
+            offer: *offer,
+            act: AttemptAct::Release,
+            key: keys.get(offer).cloned(),
+            actor,
+            reason: reason.reason,
+            note: reason.note.clone(),
+            bookings: which.iter().map(|at| asked[*at].id).collect(),
+        })
+        .collect();
+    let leased = event.begin_attempts(&new, lease, KEY_LIFE).await?;
+    let which = by_offer.into_iter().map(|(_, which)| which);
+    Ok((outcomes, std::iter::zip(leased, which).collect()))
+}
+
+/// Frees the places of bookings that are no more.
+pub(super) async fn free(
     event: &mut LockedEvent,
     ids: &[BookingId],
     actor: Actor,

@@ -223,7 +223,7 @@ impl Teller {
             if events.is_empty() {
                 return self.deliver().await;
             }
-            for event in events {
+            for (event, _) in events {
                 self.waitlist.run_pass(event).await?;
             }
         }
@@ -251,7 +251,7 @@ impl Teller {
     ) -> Result<EventId, DemonstrationError> {
         let new = NewEvent { organization: self.organization, slug: slug.to_owned(), settings };
         let CreateOutcome::Created(event) =
-            self.waitlist.create_event(&new, &policy, Some(self.owner)).await?
+            self.waitlist.create_event(&new, &policy, Actor::Staff(self.owner)).await?
         else {
             return Err(Step("an event was there"));
         };
@@ -477,7 +477,7 @@ impl Teller {
         };
         let new = NewEvent { organization: self.organization, slug: LAST_EVENT.to_owned(), settings };
         let CreateOutcome::Created(event) =
-            self.waitlist.create_event(&new, &Policy::first(), Some(self.owner)).await?
+            self.waitlist.create_event(&new, &Policy::first(), Actor::Staff(self.owner)).await?
         else {
             return Err(Step("an event was there"));
         };

@@ -1,6 +1,8 @@
 //! Lotteries: pools frozen, draws held when the rule, the clock or staff say so, and ranks given from the top on.
 
-use super::{Waitlist, decide};
+use serde::{Deserialize, Serialize};
+
+use super::{Waitlist, decide, decide_once};
 use crate::db::draws::{Cause, Draw, NewDraw};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::Actor;
@@ -20,7 +22,7 @@ const RANKS: i32 = 5_000;
 const BEACON_AHEAD: i64 = 60;
 
 /// What came of a draw by staff.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DrawOutcome {
     /// So many were ranked.
     Drawn {
@@ -71,7 +73,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<DrawOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let policy = event.policy().await?;
             event.nothing_to_write();
             if policy.ordering != Ordering::Lottery {

@@ -12,7 +12,7 @@ use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::entry::{Entry, EntryState};
 use crate::domain::event::EventState;
-use crate::domain::ids::{EventId, StaffId};
+use crate::domain::ids::EventId;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::OfferState;
 use crate::domain::policy::{Band, Ordering, Policy, PolicyError};
@@ -92,7 +92,7 @@ impl Waitlist {
         &self,
         new: &NewEvent,
         policy: &Policy,
-        made_by: Option<StaffId>,
+        made_by: Actor,
     ) -> Result<CreateOutcome, DbError> {
         if let Some(start) = new.settings.starts_at
             && start <= self.db.now().await?

@@ -71,6 +71,25 @@ pub enum JoinOutcome {
     NotOnSale,
 }
 
+impl JoinOutcome {
+    /// A word for whoever counts them.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Joined(_) => "joined",
+            Self::Already(_) => "already",
+            Self::Frozen => "frozen",
+            Self::Closed => "closed",
+            Self::ListFull => "list_full",
+            Self::PartyTooLarge(_) => "party_too_large",
+            Self::Enough(_) => "enough",
+            Self::PlacesFree => "places_free",
+            Self::TooManyWants => "too_many_wants",
+            Self::NotOnSale => "not_on_sale",
+        }
+    }
+}
+
 /// What came of confirming somebody's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfirmOutcome {

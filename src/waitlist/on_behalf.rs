@@ -1,7 +1,7 @@
 //! Answers that customers give by telephone or in person, written down by staff. The transition is the same as the
 //! customer's own; a record beside it says who took the answer, and why it did not come by the page.
 
-use super::answer::{self, Accept, AcceptOutcome, Decline, DeclineOutcome};
+use super::answer::{self, Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
 use super::{Waitlist, decide};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
@@ -21,16 +21,18 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<AcceptOutcome, DbError> {
-        decide!(self, event, async |event| {
+        let lease = self.services.lease();
+        let begun = decide!(self, event, async |event| {
             let known = event.offer(offer).await?;
             let accept = Accept { offer, person: known.person, actor };
-            let outcome = answer::accept(event, &[accept]).await?.pop().ok_or(DbError::NotFound)?;
-            if matches!(outcome, AcceptOutcome::Accepted { .. }) {
+            let begun = answer::accept(event, &[accept], lease).await?.pop().ok_or(DbError::NotFound)?;
+            if matches!(begun, Begun::Decided(AcceptOutcome::Accepted { .. }) | Begun::Asking(_)) {
                 record(event, &known, actor, reason);
             }
-            Ok(outcome)
+            Ok(begun)
         })
-        .await
+        .await?;
+        self.finish_accept(begun).await
     }
 
     /// The customer said no: declines an offer for them.

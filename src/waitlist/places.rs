@@ -1,6 +1,8 @@
 //! Places added, retired and brought back: an event's capacity.
 
-use super::{Waitlist, decide};
+use serde::{Deserialize, Serialize};
+
+use super::{Waitlist, decide, decide_once};
 use crate::db::DbError;
 use crate::db::places::{NewRelease, PlaceMove};
 use crate::domain::attribute::Said;
@@ -28,7 +30,7 @@ pub enum AddPlacesOutcome {
 }
 
 /// What came of retiring places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RetireOutcome {
     /// So many left at once, so many leave when whoever has them is gone.
     Retired {
@@ -110,7 +112,7 @@ impl Waitlist {
         reason: &StaffReason,
     ) -> Result<RetireOutcome, DbError> {
         let count = i64::try_from(count.min(PLACES_MAX)).unwrap_or(0);
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let places = event.places_to_retire(count).await?;
             retire(event, places, actor, reason).await
         })

@@ -447,6 +447,8 @@ pub enum Holder {
 pub enum ReleaseOutcome {
     /// Its booking was cancelled.
     BookingCancelled,
+    /// The booking service is asked to take the booking back: the place is free once it has.
+    BeingCancelled,
     /// Its hold was revoked.
     HoldRevoked,
     /// Somebody did so before: who of the staff, and when.
@@ -482,6 +484,7 @@ impl Waitlist {
             Holder::Booking(booking) => match self.cancel_booking(event, booking, actor, reason).await? {
                 CancelOutcome::Cancelled { .. } => ReleaseOutcome::BookingCancelled,
                 CancelOutcome::Already { by, at } => ReleaseOutcome::Already { by, at },
+                CancelOutcome::BeingCancelled => ReleaseOutcome::BeingCancelled,
                 CancelOutcome::NotYours => ReleaseOutcome::NotPending(OfferState::Accepted),
             },
         })

@@ -8,9 +8,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Waitlist;
-use super::answer::{Accept, AcceptOutcome, Decline, DeclineOutcome};
+use super::answer::{Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
 use super::join::{Join, JoinOutcome};
 use crate::db::DbError;
 use crate::domain::ids::EventId;
@@ -124,7 +125,7 @@ where
 #[derive(Clone, Debug)]
 pub struct Together {
     waitlist: Waitlist,
-    accepts: Arc<Queues<Accept, AcceptOutcome>>,
+    accepts: Arc<Queues<Accept, Begun>>,
     declines: Arc<Queues<Decline, DeclineOutcome>>,
     joins: Arc<Queues<Join, JoinOutcome>>,
 }
@@ -141,13 +142,21 @@ impl Together {
     /// # Errors
     /// As [`Waitlist::accept`].
     pub async fn accept(&self, event: EventId, command: Accept) -> Result<AcceptOutcome, DbError> {
-        let waitlist = self.waitlist.clone();
-        Arc::clone(&self.accepts)
+        let (waitlist, at) = (self.waitlist.clone(), Instant::now());
+        let begun = Arc::clone(&self.accepts)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
-                async move { waitlist.accept(event, &commands).await }
+                async move { waitlist.begin_accept(event, &commands).await }
             })
-            .await
+            .await;
+        // Whoever waits for a booking service waits for their own answer only.
+        let answer = match begun {
+            Ok(begun) => self.waitlist.finish_accept(begun).await,
+            Err(error) => Err(error),
+        };
+        let outcome = answer.as_ref().map_or("failed", AcceptOutcome::as_str);
+        self.waitlist.db().metrics().accepted(outcome, at.elapsed());
+        answer
     }
 
     /// Declines an offer.
@@ -170,11 +179,13 @@ impl Together {
     /// As [`Waitlist::join`].
     pub async fn join(&self, event: EventId, command: Join) -> Result<JoinOutcome, DbError> {
         let waitlist = self.waitlist.clone();
-        Arc::clone(&self.joins)
+        let answer = Arc::clone(&self.joins)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
                 async move { waitlist.join(event, &commands).await }
             })
-            .await
+            .await;
+        self.waitlist.db().metrics().joined(answer.as_ref().map_or("failed", JoinOutcome::as_str));
+        answer
     }
 }

@@ -51,6 +51,22 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// A word for whoever counts refusals.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::SignInAccount => "sign_in_account",
+            Self::SignInAddress => "sign_in_address",
+            Self::Token => "token",
+            Self::Join => "join",
+            Self::Code => "code",
+            Self::CodeAddress => "code_address",
+            Self::CodeTry => "code_try",
+            Self::Accept => "accept",
+            Self::DrawFile => "draw_file",
+            Self::Writes => "writes",
+        }
+    }
+
     fn window_and_most(self, limits: Limits) -> (Duration, i32) {
         match self {
             Self::SignInAccount => (Duration::minutes(1), 5),
@@ -77,6 +93,7 @@ impl WebState {
             Hit::Allowed => Ok(()),
             Hit::Refused { seconds } => {
                 tracing::info!(?limit, "refused: too often");
+                self.db.metrics().refused(limit.as_str());
                 Err(Error::TooMany { retry_after: seconds })
             }
         }

@@ -33,6 +33,7 @@ pub mod error;
 pub mod extract;
 pub mod headers;
 pub mod limits;
+pub mod metrics;
 pub mod next;
 pub mod page;
 pub mod session;
@@ -202,17 +203,26 @@ pub fn assemble(state: WebState, routes: Router<WebState>) -> Result<Router, tow
         .layer(csrf)
         .layer(middleware::from_fn_with_state(state.clone(), csrf::own_host))
         .layer(middleware::from_fn(own_task))
-        .layer(middleware::from_fn(log))
+        .layer(middleware::from_fn_with_state(state.clone(), log))
         .layer(middleware::from_fn_with_state(state.clone(), error::pages))
         .layer(middleware::from_fn_with_state(state.clone(), headers::set))
         .layer(middleware::from_fn_with_state(state.clone(), identify))
         .with_state(state))
 }
 
-/// `GET /readyz`: whether the database answers.
-async fn ready(State(state): State<WebState>) -> Result<&'static str, Error> {
+/// `GET /readyz`: whether the database answers and every worker of this process gives signs of life.
+async fn ready(State(state): State<WebState>) -> Result<Response, Error> {
     state.db.ready().await?;
-    Ok("ready\n")
+    let missing = state.db.metrics().missing();
+    if missing.is_empty() {
+        return Ok("ready\n".into_response());
+    }
+    let said: Vec<String> = missing
+        .iter()
+        .map(|(worker, silence)| format!("{worker}: no sign of life for {} s\n", silence.as_secs()))
+        .collect();
+    let said = said.concat();
+    Ok((StatusCode::SERVICE_UNAVAILABLE, said).into_response())
 }
 
 /// An id of our own: one that came along could be anything.
@@ -234,11 +244,12 @@ async fn own_task(request: Request, next: Next) -> Response {
 }
 
 /// One line a request. The route's pattern is logged, never the address: it may hold a token.
-async fn log(request: Request, next: Next) -> Response {
+async fn log(State(state): State<WebState>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let method = request.method().clone();
     let span = tracing::info_span!(
         "request",
-        method = %request.method(),
+        method = %method,
         route,
         id = request_id(request.headers()).unwrap_or_default()
     );
@@ -246,6 +257,7 @@ async fn log(request: Request, next: Next) -> Response {
         let start = tokio::time::Instant::now();
         let response = next.run(request).await;
         let (status, took) = (response.status().as_u16(), start.elapsed());
+        state.db.metrics().answered(method.as_str(), status);
         if route_is_quiet(&route) {
             tracing::trace!(status, ?took, "answered");
         } else {

@@ -172,6 +172,8 @@ pub enum Section {
     Events,
     /// Messages and their deliveries; the mailbox.
     Messages,
+    /// What other programs show with their requests.
+    Keys,
     /// Where other systems are told of what happens.
     Webhooks,
 }
@@ -195,10 +197,15 @@ impl StaffNav {
             (Section::Now, "/staff", "Now"),
             (Section::Events, "/staff/events", "Events"),
             (Section::Messages, "/staff/messages", "Messages"),
+            (Section::Keys, "/staff/keys", "Keys"),
             (Section::Webhooks, "/staff/webhooks", "Webhooks"),
         ]
         .into_iter()
-        .filter(|(section, ..)| *section != Section::Webhooks || self.role.may(Act::ManageWebhooks))
+        .filter(|(section, ..)| match section {
+            Section::Keys => self.role.may(Act::ManageKeys),
+            Section::Webhooks => self.role.may(Act::ManageWebhooks),
+            Section::Now | Section::Events | Section::Messages => true,
+        })
         .map(|(section, href, label)| NavLink {
             href: href.to_owned(),
             label,

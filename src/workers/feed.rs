@@ -1,11 +1,12 @@
 //! The worker that copies what events have recorded into the feeds of their organizations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run};
+use super::{Next, Worker, run_watched};
 use crate::db::{Db, DbError};
 
 /// How often events with something new are looked for without a hint: other processes give none.
@@ -48,5 +49,5 @@ impl Worker for Relay {
 
 /// Starts it.
 pub fn start(into: &mut JoinSet<()>, db: &Db, stopping: &CancellationToken) {
-    into.spawn(run(Relay::new(db), POLL, stopping.clone()));
+    into.spawn(run_watched(Relay::new(db), POLL, Arc::clone(db.metrics()), stopping.clone()));
 }

@@ -1,12 +1,13 @@
 //! Throws away what is of no use to anybody: sessions long over, counters of windows long past,
 //! answers kept for programs that asked again, deliveries taken long ago.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run};
+use super::{Next, Worker, run_watched};
 use crate::db::{Db, DbError};
 
 /// Nothing depends on it, so it need not be often.
@@ -17,6 +18,7 @@ struct Housekeeping(Db);
 
 impl Worker for Housekeeping {
     const NAME: &'static str = "housekeeping";
+    const PATIENCE: Duration = Duration::from_mins(30);
 
     async fn tick(&mut self) -> Result<Next, DbError> {
         let swept =
@@ -31,5 +33,5 @@ impl Worker for Housekeeping {
 
 /// Starts it.
 pub fn start(into: &mut JoinSet<()>, db: &Db, stopping: &CancellationToken) {
-    into.spawn(run(Housekeeping(db.clone()), POLL, stopping.clone()));
+    into.spawn(run_watched(Housekeeping(db.clone()), POLL, Arc::clone(db.metrics()), stopping.clone()));
 }

@@ -1,14 +1,17 @@
 //! The workers that run passes: one runs what is requested, one asks for what is due, one hears other processes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run};
+use super::{Next, Worker, run_watched};
 use crate::db::passes::PassListener;
 use crate::db::{Db, DbError};
+use crate::domain::ids::EventId;
 use crate::waitlist::Waitlist;
 
 /// How often requests are looked for without a hint.
@@ -51,13 +54,19 @@ impl Worker for Passes {
         let mut leased = db.lease_pass_requests(LEASED, LEASE).await?;
         let found = !leased.is_empty();
         leased.reverse();
-        while let Some(event) = leased.pop() {
+        while let Some((event, asked_for)) = leased.pop() {
             if self.stopping.is_cancelled() {
-                leased.push(event);
+                leased.push((event, asked_for));
                 break;
             }
+            let begun = Instant::now();
             match self.waitlist.run_pass(event).await {
                 Ok(report) => {
+                    db.metrics().passed(report.outcome.as_str(), begun.elapsed());
+                    if report.offered > 0 {
+                        let after = db.now().await? - asked_for;
+                        db.metrics().offered(after.to_std().unwrap_or_default());
+                    }
                     if report.offered > 0 || report.ended > 0 {
                         tracing::info!(%event, outcome = %report.outcome, offered = report.offered, ended = report.ended, "pass");
                     }
@@ -67,13 +76,14 @@ impl Worker for Passes {
                 Err(error) => {
                     // The request stays set, and its lease runs out: another try comes by itself.
                     tracing::warn!(%event, %error, "a pass failed");
-                    db.release_pass_leases(&leased).await?;
+                    db.metrics().passed("failed", begun.elapsed());
+                    db.release_pass_leases(&events(&leased)).await?;
                     return Err(error);
                 }
             }
         }
         if !leased.is_empty() {
-            db.release_pass_leases(&leased).await?;
+            db.release_pass_leases(&events(&leased)).await?;
         }
         Ok(if found { Next::Again } else { Next::Rest })
     }
@@ -81,6 +91,10 @@ impl Worker for Passes {
     async fn hint(&self) {
         self.waitlist.db().hints().pass.notified().await;
     }
+}
+
+fn events(leased: &[(EventId, DateTime<Utc>)]) -> Vec<EventId> {
+    leased.iter().map(|(event, _)| *event).collect()
 }
 
 /// Asks for passes where something is due, and wakes at the next instant that matters.
@@ -132,6 +146,8 @@ struct Ears {
 
 impl Worker for Ears {
     const NAME: &'static str = "listener";
+    /// It waits inside its tick until somebody says something, and nothing depends on it.
+    const PATIENCE: Duration = Duration::MAX;
 
     async fn tick(&mut self) -> Result<Next, DbError> {
         // Listen first, then have the requests scanned: nothing falls between.
@@ -154,16 +170,18 @@ impl Worker for Ears {
 
 /// Starts the workers that run passes.
 pub fn start(into: &mut JoinSet<()>, waitlist: &Waitlist, stopping: &CancellationToken) {
+    let metrics = waitlist.db().metrics();
     for _ in 0..RUNNERS {
-        into.spawn(run(Passes::new(waitlist, stopping.clone()), PASS_POLL, stopping.clone()));
+        let runner = Passes::new(waitlist, stopping.clone());
+        into.spawn(run_watched(runner, PASS_POLL, Arc::clone(metrics), stopping.clone()));
     }
-    into.spawn(run(Sweeper::new(waitlist.db()), DUE_POLL, stopping.clone()));
+    into.spawn(run_watched(Sweeper::new(waitlist.db()), DUE_POLL, Arc::clone(metrics), stopping.clone()));
     let ears = Ears { db: waitlist.db().clone(), listener: None };
-    let heard = stopping.clone();
+    let (heard, metrics) = (stopping.clone(), Arc::clone(metrics));
     // It waits inside its tick, where nothing is half done: it may be dropped there.
     into.spawn(async move {
         tokio::select! {
-            () = run(ears, PASS_POLL, heard.clone()) => {}
+            () = run_watched(ears, PASS_POLL, metrics, heard.clone()) => {}
             () = heard.cancelled() => {}
         }
     });

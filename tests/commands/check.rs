@@ -50,3 +50,27 @@ async fn another_schema_is_not_misread() {
     let (said, success) = check(&database);
     assert!(!success && said.contains("fairlist migrate"), "{said}");
 }
+
+/// Runs a program of Postgres.
+fn postgres(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().expect(program);
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_database_that_was_dumped_and_restored_is_sound() {
+    let (database, restored) = (TestDatabase::at(NOW).await, TestDatabase::empty(NOW).await);
+    sample::write(&database).await;
+    let backups = tempfile::tempdir().expect("a directory");
+    let file = backups.path().join("fairlist.dump");
+    let file = file.to_str().expect("a path");
+    postgres("pg_dump", &["--format=custom", "--no-owner", "--file", file, &database.url()]);
+    postgres("pg_restore", &["--exit-on-error", "--no-owner", "--dbname", &restored.url(), file]);
+    let (said, success) = check(&restored);
+    assert!(success && said.contains("Everything that must hold does"), "{said}");
+    let count = "SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM offers)";
+    let counts = [&database, &restored].map(|of| sqlx::query_scalar::<_, i64>(count).fetch_one(of.sql()));
+    let [before, after] = counts;
+    let (before, after) = (before.await.expect("counted"), after.await.expect("counted"));
+    assert!(before > 0 && before == after, "{before} records and offers became {after}");
+}

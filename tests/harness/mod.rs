@@ -2,6 +2,7 @@
 //!
 //! Included by each of the test binaries (`tests/waitlist`, `tests/web`, `tests/commands`), which use it in part.
 
+pub mod booking_service;
 pub mod browser;
 pub mod database;
 pub mod desk;

@@ -113,7 +113,7 @@ impl World {
             if leased.is_empty() {
                 return;
             }
-            for event in leased {
+            for (event, _) in leased {
                 self.waitlist.run_pass(event).await.expect("a pass runs");
             }
         }
@@ -302,7 +302,7 @@ pub async fn add_event(
             list_freezes_at: None,
         },
     };
-    let outcome = waitlist.create_event(&new, &policy, Some(staff)).await.expect("an event");
+    let outcome = waitlist.create_event(&new, &policy, Actor::Staff(staff)).await.expect("an event");
     let CreateOutcome::Created(event) = outcome else { panic!("an event is made, but: {outcome:?}") };
     waitlist.publish(event, Actor::Staff(staff), Reason::SetUp, None).await.expect("published");
     event

@@ -169,9 +169,9 @@ async fn i6_an_offer_with_two_booking_attempts_is_found() {
             OFFER_B,
             "has 2 booking attempts",
             "DROP INDEX booking_attempts_one_per_offer;
-             INSERT INTO booking_attempts (event_id, id, offer_id, key, outcome, made_at, settled_at) VALUES
-                 (u('e0'), u('71'), u('fb'), 'one', 'unresolved', '2027-03-01 09:36Z', NULL),
-                 (u('e0'), u('72'), u('fb'), 'two', 'succeeded', '2027-03-01 09:36Z', '2027-03-01 09:37Z')",
+             INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, next_try_at,
+                                           actor, reason, key_until)
+             SELECT u('e0'), u(id), u('fb'), 'reserve', n, id, outcome, made, settled::timestamptz, due::timestamptz, 'person', 'accepted', made FROM (VALUES (1, '71', 'unresolved', NULL, '2027-03-01 09:36Z'), (2, '72', 'succeeded', '2027-03-01 09:37Z', NULL)) v(n, id, outcome, settled, due), (SELECT '2027-03-01 09:36Z'::timestamptz AS made) m",
         )],
     )
     .await;

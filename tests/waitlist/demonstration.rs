@@ -7,6 +7,7 @@ use chrono::Duration;
 use fairlist::db::check::CheckSettings;
 use fairlist::messages::{Mailer, Outcome, Settings};
 use fairlist::waitlist::{Waitlist, demonstration};
+use fairlist::workers::feed::Relay;
 use fairlist::workers::passes::{Passes, Sweeper};
 use fairlist::workers::{Next, Worker};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,7 @@ use crate::harness::world::MORNING;
 
 /// The workers of a program, run by hand.
 struct Workers {
+    relay: Relay,
     sweeper: Sweeper,
     passes: Passes,
     mailer: Mailer,
@@ -29,6 +31,7 @@ impl Workers {
         let base = "http://localhost".parse().expect("a URL");
         let settings = Settings::new(base, waitlist.secret().clone(), None);
         Self {
+            relay: Relay::new(db),
             sweeper: Sweeper::new(db),
             passes: Passes::new(waitlist, never.clone()),
             mailer: Mailer::new(db, Arc::new(settings), never),
@@ -40,6 +43,7 @@ impl Workers {
         loop {
             self.sweeper.tick().await.expect("the sweeper's tick");
             let passed = self.passes.tick().await.expect("the passes' tick");
+            while self.relay.tick().await.expect("the relay's tick") == Next::Again {}
             let mailed = self.mailer.tick().await.expect("the mailer's tick");
             if passed != Next::Again && mailed == Outcome::Idle {
                 return;

@@ -5,6 +5,7 @@
 mod harness;
 
 mod accept_faults;
+mod booking;
 mod calls;
 mod cases;
 mod cells;

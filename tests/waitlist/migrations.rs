@@ -89,6 +89,15 @@ async fn empty_tables(database: &TestDatabase) -> Vec<String> {
 
 /// A row for each table of which the small sound database has none.
 const REST: &str = r#"
+INSERT INTO api_keys (id, organization_id, name, scopes, token_hash, hint, made_by, made_at, expires_at, last_used_at)
+VALUES (u('4e'), u('0a'), 'Ticket shop', '{events:read,entries:write}', sha256('key'), 'fl_key_abcdef', u('5a'),
+        '2027-03-01 08:00Z', '2028-03-01 08:00Z', '2027-03-01 09:00Z');
+INSERT INTO idempotency_keys (key_hash, body_hash, made_at, status, headers, body)
+VALUES (sha256('once'), sha256('{}'), '2027-03-01 09:00Z', 200, '[["content-type", "application/json"]]', '{}');
+INSERT INTO customer_tokens (token_hash, person_id, made_at, expires_at)
+VALUES (sha256('token'), u('aa'), '2027-03-01 09:00Z', '2027-03-31 09:00Z');
+INSERT INTO capacity_events (event_id, source, id, digest, places, at)
+VALUES (u('e0'), 'box office', '17', sha256('one place'), '{}', '2027-03-01 09:00Z');
 INSERT INTO staff_links (token_hash, staff_id, created_at, expires_at, used_at)
 VALUES (sha256('link'), u('5a'), '2027-03-01 08:00Z', '2027-03-08 08:00Z', '2027-03-01 08:30Z');
 INSERT INTO rate_limits (subject, window_start, hits) VALUES (sha256('sign-in'), '2027-03-01 09:00Z', 1);
@@ -99,8 +108,15 @@ VALUES (u('c1'), u('0a'), u('aa'), 'email', 'Ada+news@example.org', 'ada@example
         '2027-03-01 09:40Z');
 INSERT INTO codes (id, organization_id, contact_id, event_id, created_at, expires_at, tries, used_at)
 VALUES (u('cd'), u('0a'), u('c1'), u('e0'), '2027-03-01 09:10Z', '2027-03-01 09:20Z', 1, '2027-03-01 09:11Z');
-INSERT INTO booking_attempts (event_id, id, offer_id, key, outcome, made_at, settled_at)
-VALUES (u('e0'), u('ba'), u('fa'), 'fa', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z');
+INSERT INTO booking_services (event_id, base_url, sealed_key, set_by, set_at)
+VALUES (u('e0'), 'https://booking.example.org/', 'sealed', u('5a'), '2027-03-01 08:10Z');
+INSERT INTO booking_circuits (organization_id, base_url, failures, open_until, last_error, last_error_at, last_success_at)
+VALUES (u('0a'), 'https://booking.example.org/', 5, '2027-03-01 09:31Z', 'no answer in time', '2027-03-01 09:30Z',
+        '2027-03-01 09:20Z');
+INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, actor, actor_id, reason,
+                              tries, key_until)
+VALUES (u('e0'), u('ba'), u('fa'), 'reserve', 1, 'fa-1', 'succeeded', '2027-03-01 09:20Z', '2027-03-01 09:20Z', 'person',
+        u('aa'), 'accepted', 1, '2027-03-01 09:35Z');
 INSERT INTO draw_chains (event_id, number, commitment, announced_at)
 VALUES (u('e0'), 1, sha256('chain'), '2027-03-01 08:00Z');
 INSERT INTO draws (event_id, number, policy_version, cause, reason, made_by, frozen_at, pool, pool_size, pool_digest,

@@ -13,6 +13,7 @@ use regex_lite::Regex;
 const LAYERS: &[(&str, u8)] = &[
     ("clock", 0),
     ("failpoint", 0),
+    ("metrics", 0),
     ("logging", 3),
     ("domain", 1),
     ("db", 2),
@@ -248,10 +249,11 @@ fn an_event_row_is_locked_in_one_place_and_nobody_is_skipped_by_a_lock() {
                     | "src/db/outbox.rs"
                     | "src/db/import.rs"
                     | "src/db/feed.rs"
+                    | "src/db/booking_attempts.rs"
                     | "src/db/webhook_outbox.rs"
             )
         }),
-        "SKIP LOCKED shares pass requests, messages, imports, feeds and deliveries among workers; nobody is chosen by it",
+        "SKIP LOCKED shares pass requests, messages, imports, feeds, booking attempts and deliveries among workers; nobody is chosen by it",
     );
 }
 

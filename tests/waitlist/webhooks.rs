@@ -10,7 +10,7 @@ use chrono::{DateTime, Duration, Utc};
 use fairlist::db::feed::Wanted;
 use fairlist::db::webhooks::{Rotated, Webhook};
 use fairlist::domain::ids::WebhookId;
-use fairlist::domain::transition::Kind;
+use fairlist::domain::transition::{Kind, Transition};
 use fairlist::domain::webhook::{DeliveryState, Stopped, Verdict, shown};
 use fairlist::webhooks::{Names, Outcome, Sender, Settings};
 use fairlist::workers::feed::Relay;
@@ -126,7 +126,7 @@ async fn an_endpoint_is_sent_what_the_feed_says_once_and_in_order() {
     let said: Vec<_> = feed.iter().map(|transition| serde_json::to_value(transition).unwrap()).collect();
     assert_eq!(received.iter().map(Received::json).collect::<Vec<_>>(), said);
     let ids: Vec<&str> = received.iter().map(|one| one.header("webhook-id")).collect();
-    assert_eq!(ids, feed.iter().map(|transition| transition.id()).collect::<Vec<_>>());
+    assert_eq!(ids, feed.iter().map(Transition::id).collect::<Vec<_>>());
     assert!(received.iter().all(|one| one.header("content-type") == "application/json"));
     assert_eq!(wire.receiver.received("/joins").len(), 1, "only what it wants");
     assert_eq!(wire.newest(id).await, (DeliveryState::Delivered, Some(204), String::new()));
@@ -160,7 +160,8 @@ async fn signatures_verify_by_the_reference_library_before_during_and_after_a_ro
     let mut case = |one: &Received, generation: i32, good: bool| {
         let body = String::from_utf8(one.body.clone()).unwrap();
         let line = serde_json::json!({ "secret": key(generation), "headers": one.headers, "body": body, "good": good });
-        lines += &format!("{line}\n");
+        lines.push_str(&line.to_string());
+        lines.push('\n');
     };
     for (one, good) in received.iter().zip([[true, false], [true, true], [false, true], [false, true]]) {
         case(one, 1, good[0]);
@@ -348,13 +349,13 @@ async fn nothing_is_sent_into_private_networks_whatever_a_name_says() {
     let named = wire
         .endpoint(&format!("https://shop.example:{}/private", wire.receiver.port()), &[Kind::EntryWaiting])
         .await;
-    let names = Arc::new(Told {
+    let resolver = Arc::new(Told {
         to: vec!["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()],
         asked: AtomicUsize::new(0),
     });
     wire.sender = sender(
         &wire.world,
-        Settings { names: Arc::clone(&names) as Arc<dyn Names>, ..Settings::new(secret()) },
+        Settings { names: Arc::clone(&resolver) as Arc<dyn Names>, ..Settings::new(secret()) },
     );
     wire.world.waiting("Ann", 1).await;
     wire.sent().await;
@@ -363,7 +364,7 @@ async fn nothing_is_sent_into_private_networks_whatever_a_name_says() {
     assert_eq!(status, None);
     assert!(detail.contains("127.0.0.1"), "{detail}");
     // Asked once, and connected to what was looked at: a second answer would not even be heard.
-    assert_eq!(names.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(resolver.asked.load(Ordering::SeqCst), 1);
     assert!(wire.newest(literal).await.2.contains("https"), "not encrypted either");
 }
 

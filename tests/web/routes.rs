@@ -84,6 +84,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/staff/events/{event}/release", SAME),
     ("GET POST", "/staff/events/{event}/release/{booking}", SAME),
     ("GET POST", "/staff/events/{event}/settings", SAME),
+    ("GET POST", "/staff/events/{event}/booking-service", SAME),
+    ("GET POST", "/staff/events/{event}/booking-service/{attempt}", SAME),
     ("GET POST", "/staff/events/{event}/state/{act}", "/staff/events/{event}/state/cancel"),
     ("GET POST", "/staff/events/{event}/policy", SAME),
     ("GET POST", "/staff/events/{event}/final-call", SAME),
@@ -122,6 +124,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/staff/messages/send-again", SAME),
     ("GET", "/staff/messages/{id}", "/staff/messages/{message}"),
     ("POST", "/staff/messages/{id}/send-again", "/staff/messages/{message}/send-again"),
+    ("GET POST", "/staff/keys", SAME),
+    ("POST", "/staff/keys/{key}/revoke", "/staff/keys/{key}/revoke"),
     ("GET POST", "/staff/webhooks", SAME),
     ("GET", "/staff/webhooks/{id}", "/staff/webhooks/{webhook}"),
     ("POST", "/staff/webhooks/{id}/rotate", "/staff/webhooks/{webhook}/rotate"),
@@ -204,13 +208,17 @@ impl Stage {
             sqlx::query(renewed).bind(hash.as_slice()).execute(world.database.sql()).await.expect("a link");
             token
         };
+        let scopes = &[fairlist::domain::key::Scope::EventsRead];
+        let (key, _) = crate::harness::program::add_key(db, world.organization, world.staff, scopes).await;
         let names = vec![
+            ("key", key.to_string()),
             ("event", event.to_string()),
             ("entry", otto.id.to_string()),
             ("offer", offer.to_string()),
             ("accepted", accepted.to_string()),
             ("booking", world.bookings(bella).await[0].to_string()),
             ("place", Self::some_id(&world, "SELECT id FROM places WHERE state = 'open'").await),
+            ("attempt", Self::attempt(&world, offer).await),
             ("release", Self::some_id(&world, "SELECT id FROM releases").await),
             ("message", Self::some_id(&world, "SELECT id FROM messages").await),
             ("import", import.expect("uploaded").to_string()),
@@ -234,6 +242,22 @@ impl Stage {
     async fn some_id(world: &World, sql: &'static str) -> String {
         let id: uuid::Uuid = sqlx::query_scalar(sql).fetch_one(world.database.sql()).await.expect(sql);
         id.to_string()
+    }
+
+    /// What a booking service was asked once, and did not do.
+    async fn attempt(world: &World, offer: fairlist::domain::ids::OfferId) -> String {
+        sqlx::query(
+            "INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, actor,
+                                           reason, key_until)
+             VALUES ($1, $2, $2, 'reserve', 1, 'key', 'failed', $3, $3, 'system', 'accepted', $3)",
+        )
+        .bind(world.event.0)
+        .bind(offer.0)
+        .bind(world.now())
+        .execute(world.database.sql())
+        .await
+        .expect("an attempt");
+        offer.to_string()
     }
 
     /// An import that ran to its end, of a file that is still kept.

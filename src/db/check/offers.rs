@@ -49,7 +49,7 @@ async fn party_served(check: &mut Check<'_>) -> Result<(), DbError> {
                                     WHERE offer_id IS NOT NULL GROUP BY 1, 2) p
                 ON p.event_id = o.event_id AND p.offer_id = o.id
            WHERE coalesce(p.n, 0) <>
-                 CASE WHEN o.kind = 'hold' AND o.state IN ('pending', 'accepting') THEN o.party ELSE 0 END LIMIT $1"#
+                 CASE WHEN o.state = 'accepting' OR (o.kind = 'hold' AND o.state = 'pending') THEN o.party ELSE 0 END LIMIT $1"#
     );
     rows!(
         check,
@@ -90,7 +90,7 @@ async fn deadlines(check: &mut Check<'_>) -> Result<(), DbError> {
                   format('offer %s lives until %s, after the start at %s', o.id, o.expires_at, e.starts_at)
                       AS "sentence!"
            FROM offers o JOIN events e ON e.id = o.event_id
-           WHERE o.state IN ('pending', 'accepting') AND o.expires_at > e.starts_at LIMIT $1"#
+           WHERE o.state = 'pending' AND o.expires_at > e.starts_at LIMIT $1"#
     );
     rows!(
         check,

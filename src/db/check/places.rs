@@ -94,7 +94,7 @@ async fn one_attempt(check: &mut Check<'_>) -> Result<(), DbError> {
         r#"SELECT event_id || (offer_id || array_agg(id ORDER BY id)) AS "ids!",
                   format('offer %s has %s booking attempts that succeeded or are unresolved', offer_id, count(*))
                       AS "sentence!"
-           FROM booking_attempts WHERE outcome IN ('unresolved', 'succeeded')
+           FROM booking_attempts WHERE act = 'reserve' AND outcome IN ('unresolved', 'succeeded')
            GROUP BY event_id, offer_id HAVING count(*) > 1 LIMIT $1"#
     );
     Ok(())

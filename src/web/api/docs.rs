@@ -113,8 +113,8 @@ struct DocsPage {
 }
 
 /// The two addresses.
-pub(super) fn router(described: OpenApi) -> Router<WebState> {
-    let value = Arc::new(serde_json::to_value(&described).unwrap_or_default());
+pub(super) fn router(described: &OpenApi) -> Router<WebState> {
+    let value = Arc::new(serde_json::to_value(described).unwrap_or_default());
     let (families, things) = (Arc::new(families(&value)), Arc::new(things(&value)));
     let page = async move |State(state): State<WebState>| -> Result<Response, Error> {
         let mut layout = Layout::bare("The API", false, state.db.clock().local());
@@ -235,14 +235,14 @@ fn things(api: &serde_json::Value) -> Vec<Thing> {
                     fields.push((field.clone(), kind(about), text(about, "description").to_owned()));
                 }
             }
-            let mut words = text(schema, "description").to_owned();
-            if fields.is_empty() {
-                words = format!("{words} {}", kind(schema)).trim().to_owned();
-            } else if let Some(base) = parts.iter().find_map(|part| part["$ref"].as_str()) {
-                let base = base.rsplit('/').next().unwrap_or_default();
-                words = format!("{words} With everything of {base}.").trim().to_owned();
-            }
-            Thing { name: name.clone(), text: words, fields }
+            let about = text(schema, "description");
+            let base = parts.iter().find_map(|part| part["$ref"].as_str()?.rsplit('/').next());
+            let words = match base {
+                _ if fields.is_empty() => format!("{about} {}", kind(schema)),
+                Some(base) => format!("{about} With everything of {base}."),
+                None => about.to_owned(),
+            };
+            Thing { name: name.clone(), text: words.trim().to_owned(), fields }
         })
         .collect()
 }

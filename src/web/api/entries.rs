@@ -28,11 +28,11 @@ use crate::web::error::Error;
 use crate::web::extract::{Path, Query};
 
 pub(super) fn add(api: Api) -> Api {
-    api.add(routes!(join))
-        .add(routes!(mine))
-        .add(routes!(show, change, leave))
-        .add(routes!(pause))
-        .add(routes!(resume))
+    api.with(routes!(join))
+        .with(routes!(mine))
+        .with(routes!(show, change, leave))
+        .with(routes!(pause))
+        .with(routes!(resume))
 }
 
 /// The person of the caller's organization with this address, if anybody has it.

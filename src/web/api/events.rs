@@ -10,7 +10,8 @@ use super::caller::{Caller, Who, find_event};
 use super::entries::person_named;
 use super::json::{Answer, Listed};
 use super::problem::Failed;
-use super::views::{EventView, StatusView};
+use super::status::StatusView;
+use super::views::EventView;
 use crate::domain::event::EventState;
 use crate::domain::key::Scope;
 use crate::web::WebState;
@@ -18,7 +19,7 @@ use crate::web::error::Error;
 use crate::web::extract::{Path, Query};
 
 pub(super) fn add(api: Api) -> Api {
-    api.add(routes!(list)).add(routes!(show)).add(routes!(my_status))
+    api.with(routes!(list)).with(routes!(show)).with(routes!(my_status))
 }
 
 /// Which page of events.

@@ -119,6 +119,35 @@ pub fn because(reason: &str, note: &str) -> Result<StaffReason, Failed> {
     })
 }
 
+/// A field of a change: one that is left out stays as it is, one that is null is emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given<T> {
+    /// Not there.
+    #[default]
+    LeftOut,
+    /// There, and empty.
+    Null,
+    /// There.
+    Value(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::deserialize(deserializer)?.map_or(Self::Null, Self::Value))
+    }
+}
+
+impl<T: Copy> Given<T> {
+    /// What there is from now on, where `before` was.
+    pub fn over(&self, before: Option<T>) -> Option<T> {
+        match *self {
+            Self::LeftOut => before,
+            Self::Null => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
 /// Where a page of many begins, and how long it is.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
@@ -132,10 +161,16 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// At most so many, and one more to know whether there are more.
+    /// At most so many.
     #[must_use]
     pub fn limit(&self) -> usize {
         self.limit.map_or(50, |limit| limit.clamp(1, 200) as usize)
+    }
+
+    /// The same, and one more.
+    #[must_use]
+    pub fn one_more(&self) -> i64 {
+        i64::try_from(self.limit()).unwrap_or(i64::MAX - 1) + 1
     }
 
     /// The cursor as its parts, if there is one.

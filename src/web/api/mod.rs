@@ -14,15 +14,25 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::WebState;
 
+pub mod bookings;
 pub mod caller;
 pub mod docs;
+pub mod draws;
 pub mod entries;
 pub mod events;
 pub mod guard;
 pub mod json;
+pub mod lines;
+pub mod offering;
 pub mod offers;
 pub mod people;
+pub mod places;
 pub mod problem;
+pub mod records;
+pub mod rule;
+pub mod running;
+pub mod status;
+pub mod transitions;
 pub mod views;
 
 /// Routes, with what is said of them.
@@ -39,7 +49,7 @@ impl Api {
 
     /// One address with one or more methods, as `utoipa_axum::routes!` gives it.
     #[must_use]
-    pub fn add(mut self, (schemas, paths, methods): UtoipaMethodRouter<WebState>) -> Self {
+    pub fn with(mut self, (schemas, paths, methods): UtoipaMethodRouter<WebState>) -> Self {
         let path = paths.paths.keys().next().map(|path| internal(path)).unwrap_or_default();
         self.router = self.router.route(&path, methods);
         for (path, item) in paths.paths {
@@ -61,10 +71,19 @@ fn all() -> Api {
     let api = people::add(api);
     let api = events::add(api);
     let api = entries::add(api);
-    offers::add(api)
+    let api = lines::add(api);
+    let api = offers::add(api);
+    let api = offering::add(api);
+    let api = bookings::add(api);
+    let api = places::add(api);
+    let api = running::add(api);
+    let api = draws::add(api);
+    let api = rule::add(api);
+    let api = records::add(api);
+    transitions::add(api)
 }
 
-/// What the API takes and answers, in OpenAPI 3.1.
+/// What the API takes and answers, in `OpenAPI` 3.1.
 #[must_use]
 pub fn described() -> OpenApi {
     docs::complete(all().described)
@@ -76,7 +95,7 @@ pub fn router(state: &WebState) -> Router<WebState> {
     router
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         .layer(DefaultBodyLimit::max(guard::BODY_LIMIT))
-        .merge(docs::router(docs::complete(described)))
+        .merge(docs::router(&docs::complete(described)))
 }
 
 /// `/v1/offers/{offer}:accept` as the router knows it: an act is a part of its own.

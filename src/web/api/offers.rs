@@ -20,7 +20,7 @@ use crate::web::extract::Path;
 use crate::web::{Limit, WebState};
 
 pub(super) fn add(api: Api) -> Api {
-    api.add(routes!(show)).add(routes!(accept)).add(routes!(decline))
+    api.with(routes!(show)).with(routes!(accept)).with(routes!(decline))
 }
 
 /// An offer that is this caller's to see.
@@ -96,6 +96,10 @@ async fn accept(
         AcceptOutcome::BeingConfirmed => {
             return Ok(Answer(StatusCode::ACCEPTED, offer_now(&state, id).await?));
         }
+        AcceptOutcome::ServiceUnavailable => Refusal::new(
+            Code::BookingUnavailable,
+            "The booking service cannot be reached, so nothing was booked. The offer is as it was: try again in a minute.",
+        ),
         AcceptOutcome::Expired => expired(),
         AcceptOutcome::Declined => not_pending(OfferState::Declined),
         AcceptOutcome::Revoked => not_pending(OfferState::Revoked),

@@ -33,7 +33,7 @@ use crate::web::{Limit, WebState};
 const TOKEN_LIFETIME: Duration = Duration::days(30);
 
 pub(super) fn add(api: Api) -> Api {
-    api.add(routes!(send_code)).add(routes!(enter_code)).add(routes!(end_token)).add(routes!(reasons))
+    api.with(routes!(send_code)).with(routes!(enter_code)).with(routes!(end_token)).with(routes!(reasons))
 }
 
 /// A random token that begins like this.

@@ -162,6 +162,18 @@ impl Refusal {
         Self { code, detail: detail.into(), more: BTreeMap::new(), retry_after: None }
     }
 
+    /// Why.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What is the case.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// A field that is not right.
     pub fn field(name: &str, detail: impl std::fmt::Display) -> Self {
         Self::new(Code::Invalid, detail.to_string()).with("field", name)

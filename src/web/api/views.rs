@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::problem::{Failed, Refusal};
-use crate::db::keys::ApiKey;
 use crate::db::pages_customer::EventName;
 use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::{MyBooking, MyEntry};
@@ -19,7 +18,7 @@ use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, P
 use crate::domain::offer::{Offer, OfferKind, OfferState};
 use crate::domain::policy::PositionShown;
 use crate::domain::reason::Reason;
-use crate::domain::standing::{Door, Free, Line, Sale, position_in_words};
+use crate::domain::standing::{Line, Sale, position_in_words};
 
 /// What an event says of its places, and a place is, or somebody wants.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -183,17 +182,6 @@ pub fn wants_view(wants: &Wants) -> WantsView {
         Want::Date { from, to } => WantView { from: *from, to: *to, ..WantView::default() },
     };
     wants.0.iter().map(|(key, want)| (key.clone(), view(want))).collect()
-}
-
-/// The other way round.
-#[must_use]
-pub fn said_view(said: &Said) -> SaidView {
-    let view = |value: &Value| match value {
-        Value::Choice(choice) => serde_json::Value::from(choice.clone()),
-        Value::Number(number) => serde_json::Value::from(from_hundredths(*number)),
-        Value::Date(day) => serde_json::Value::from(day.to_string()),
-    };
-    said.0.iter().map(|(key, value)| (key.clone(), view(value))).collect()
 }
 
 /// An event, as a part of something else.
@@ -495,162 +483,5 @@ impl From<MyBooking> for BookingView {
             booked_at: booking.booked_at,
             cancelled_at: booking.cancelled_at,
         }
-    }
-}
-
-/// Why nothing may be booked, or why it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StatusReason {
-    /// Every place is booked.
-    EventIsFull,
-    /// Places are free, or kept by offers, and go to the people on the list first.
-    ReservedForWaitlist,
-    /// The same, to somebody on the list: their turn comes.
-    WaitingForTurn,
-    /// They have an offer.
-    HasOffer,
-    /// A place is theirs.
-    HasBooking,
-    /// There are no places yet.
-    NoPlaces,
-    /// It is cancelled, over, or has started.
-    NotOnSale,
-}
-
-/// What to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NextStep {
-    /// Book.
-    Book,
-    /// Accept or decline the offer.
-    AnswerOffer,
-    /// Join the list.
-    JoinWaitlist,
-    /// Confirm the contact by a code: only then the entry is in the line.
-    Confirm,
-    /// Resume the entry: it is paused.
-    Resume,
-    /// Wait.
-    Wait,
-}
-
-/// How things stand for somebody at an event.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct StatusView {
-    /// Whether they may have a place now: by booking, or by accepting their offer.
-    pub allowed: bool,
-    /// Why not, or why.
-    pub reason: Option<StatusReason>,
-    /// What to do next; none where nothing can be done.
-    pub next_step: Option<NextStep>,
-    /// Their place in the line, where the rule shows it exactly.
-    pub position: Option<i64>,
-    /// The same in words, as far as the rule lets it be told.
-    pub position_text: Option<String>,
-    /// When the first of other people's holds ends: not before can one of those places come to them.
-    pub next_deadline: Option<DateTime<Utc>>,
-    /// Until when they can answer their own offer.
-    pub own_deadline: Option<DateTime<Utc>>,
-    /// So many places are kept by other people's offers.
-    pub held_by_others: i64,
-    /// So many places may be booked by anybody now.
-    pub places_free: i64,
-    /// Their live entry, or else the last one.
-    pub entry: Option<EntryView>,
-    /// Their bookings that stand.
-    pub bookings: Vec<BookingView>,
-}
-
-impl StatusView {
-    /// For somebody whose newest entry and bookings at the event of `sheet` these are.
-    #[must_use]
-    pub fn of(
-        sheet: &EventSheet,
-        entry: Option<MyEntry>,
-        bookings: Vec<MyBooking>,
-        now: DateTime<Utc>,
-    ) -> Self {
-        let door = sheet.door(now);
-        let live = entry.as_ref().filter(|entry| entry.state.is_live());
-        let offer = live
-            .and_then(|entry| entry.offer)
-            .filter(|(_, expires_at)| now < *expires_at || live.is_some_and(|entry| entry.stands));
-        let own = match (live, offer) {
-            (Some(entry), Some(_)) if !entry.is_call => i64::from(entry.party),
-            _ => 0,
-        };
-        let bookings: Vec<MyBooking> =
-            bookings.into_iter().filter(|booking| !booking.confirmed.is_empty()).collect();
-        let (allowed, reason, next_step) = standing(door, live, offer.is_some(), !bookings.is_empty());
-        let held_by_others = (sheet.facts.places.held - own).max(0);
-        let own_deadline = offer.map(|(_, expires_at)| expires_at);
-        let entry = entry.map(|entry| EntryView::of(entry, false));
-        Self {
-            allowed,
-            reason,
-            next_step,
-            position: entry.as_ref().and_then(|entry| entry.position),
-            position_text: entry.as_ref().and_then(|entry| entry.position_text.clone()),
-            next_deadline: sheet.facts.held_until.filter(|_| held_by_others > 0),
-            own_deadline,
-            held_by_others,
-            places_free: door.bookable(),
-            entry,
-            bookings: bookings.into_iter().map(Into::into).collect(),
-        }
-    }
-}
-
-/// Whether somebody may have a place, why, and what to do next.
-fn standing(
-    door: Door,
-    live: Option<&MyEntry>,
-    has_offer: bool,
-    has_booking: bool,
-) -> (bool, Option<StatusReason>, Option<NextStep>) {
-    if door.sale != Sale::On {
-        return (false, Some(StatusReason::NotOnSale), None);
-    }
-    if has_offer {
-        return (true, Some(StatusReason::HasOffer), Some(NextStep::AnswerOffer));
-    }
-    let in_line = live.map(|entry| match entry.state {
-        EntryState::Unconfirmed => NextStep::Confirm,
-        _ if entry.paused.is_some() => NextStep::Resume,
-        _ => NextStep::Wait,
-    });
-    let join = (door.line == Line::Open).then_some(NextStep::JoinWaitlist);
-    // A list that is closed offers nothing: there is nothing to wait for.
-    let wait = in_line.filter(|_| door.line != Line::Closed);
-    match door.free {
-        Free::ForEverybody(_) => {
-            (true, has_booking.then_some(StatusReason::HasBooking), Some(NextStep::Book))
-        }
-        Free::HeldForList(_) if live.is_some() => (false, Some(StatusReason::WaitingForTurn), wait),
-        Free::HeldForList(_) => (false, Some(StatusReason::ReservedForWaitlist), join),
-        Free::Full if live.is_some() => (false, Some(StatusReason::EventIsFull), wait),
-        Free::Full => (false, Some(StatusReason::EventIsFull), join),
-        Free::NoneYet => (false, Some(StatusReason::NoPlaces), if live.is_some() { wait } else { join }),
-    }
-}
-
-/// A key, without what it is.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct KeyView {
-    /// Its id.
-    pub id: crate::domain::ids::KeyId,
-    /// What it is called.
-    pub name: String,
-    /// What it is good for.
-    pub scopes: Vec<crate::domain::key::Scope>,
-    /// Until when.
-    pub expires_at: DateTime<Utc>,
-}
-
-impl From<ApiKey> for KeyView {
-    fn from(key: ApiKey) -> Self {
-        Self { id: key.id, name: key.name, scopes: key.scopes, expires_at: key.expires_at }
     }
 }

@@ -160,9 +160,15 @@ async fn cancel(
         .await?;
     let done = outcomes.iter().any(|outcome| match outcome {
         CancelOutcome::Cancelled { .. } => true,
-        CancelOutcome::Already { .. } | CancelOutcome::NotYours => false,
+        CancelOutcome::Already { .. } | CancelOutcome::NotYours | CancelOutcome::BeingCancelled => false,
     });
-    let (tone, text) = if done {
+    let (tone, text) = if outcomes.contains(&CancelOutcome::BeingCancelled) {
+        (
+            Tone::Note,
+            "Your booking is being cancelled: the box office has been asked and has not answered yet. Until it has, the \
+             booking stands; you are told when it is cancelled.",
+        )
+    } else if done {
         (Tone::Done, "Your booking is cancelled: what you gave back goes to whoever is next.")
     } else {
         (Tone::Note, "This booking had been cancelled before.")

@@ -333,7 +333,9 @@ pub(super) async fn book_now(
                 .await?;
             Ok(Redirect::to(&format!("/offers/{offer}")).into_response())
         }
+        BookOutcome::BeingConfirmed(offer) => Ok(Redirect::to(&format!("/offers/{offer}")).into_response()),
         outcome @ (BookOutcome::HeldForWaitlist
+        | BookOutcome::BookedElsewhere
         | BookOutcome::TooFew(_)
         | BookOutcome::NotOnSale
         | BookOutcome::BadParty(_)
@@ -350,6 +352,9 @@ fn not_booked(outcome: &BookOutcome, sheet: &EventSheet, customer: &Customer) ->
     let next =
         if door.line == Line::Open { " You can join the waitlist below with what you typed." } else { "" };
     match (outcome, door.free) {
+        (BookOutcome::BookedElsewhere, _) => {
+            "What is free for everybody is booked at the organizer’s box office, not here. Nothing was booked.".to_owned()
+        }
         (BookOutcome::NotOnSale, _) => "This event cannot be booked any more. Nothing was booked.".to_owned(),
         (BookOutcome::Enough(enough), _) => format!("{} Nothing was booked.", you_have_enough(*enough)),
         (BookOutcome::BadParty(largest), _) => format!("{} Nothing was booked.", too_large(*largest)),

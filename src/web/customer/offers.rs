@@ -257,12 +257,20 @@ async fn accept(
             customer.flash(Tone::Warn, taken_by_faster(open, offer.party)).await?;
             StatusCode::CONFLICT
         }
+        AcceptOutcome::ServiceUnavailable => {
+            customer.flash(Tone::Warn, NOT_REACHED).await?;
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         AcceptOutcome::NotYours => StatusCode::FORBIDDEN,
         AcceptOutcome::Unknown => return Err(Error::NotFound),
     };
     answered_late(&state, &mut customer).await?;
     page(&state, &customer, id, status).await
 }
+
+/// The booking service cannot be reached: what that means for the offer.
+const NOT_REACHED: &str = "The box office cannot be reached at the moment, so nothing was booked. Your offer is as it \
+                           was: please try again in a minute.";
 
 /// Somebody was faster; whether anything is still to be had.
 fn taken_by_faster(open: i64, party: i32) -> String {

@@ -248,6 +248,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
             Some(Reason::EventCancelled) => "The event was cancelled and the offer taken back".to_owned(),
             _ => stay("The organizer took the offer back"),
         },
+        Act::Conflicted => stay("You said yes, but the place had been sold elsewhere"),
         Act::AnswerRecorded => "The organizer wrote down your answer".to_owned(),
         Act::Reactivated => "The organizer gave you the offer again".to_owned(),
         Act::DeadlineMoved => "The deadline of your offer moved".to_owned(),
@@ -272,7 +273,11 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
             _ => "The event began or was over".to_owned(),
         },
         Act::Reopened => "The event takes place after all: you are back in the line".to_owned(),
-        Act::Held
+        Act::Confirming
+        | Act::NotBooked
+        | Act::Resolved
+        | Act::Returning
+        | Act::Held
         | Act::Stopped
         | Act::Started
         | Act::SecretRotated

@@ -19,7 +19,7 @@ use crate::domain::audit::Act as Done;
 use crate::domain::ids::EventId;
 use crate::domain::reason::Reason;
 use crate::domain::role::Act;
-use crate::domain::standing::grouped;
+use crate::domain::standing::{grouped, places_in_words};
 use crate::domain::when::When;
 
 pub(super) fn router() -> Router<WebState> {
@@ -75,6 +75,17 @@ impl AuditPage {
 
     fn reason(row: &Step) -> &'static str {
         row.reason.map_or("", Reason::label)
+    }
+
+    /// What somebody asks for now, which is no state.
+    fn asked(row: &Step) -> Option<String> {
+        let to = row.to.as_deref()?;
+        match row.act? {
+            Done::PartyChanged => to.parse().ok().map(places_in_words),
+            Done::WantsChanged if to == "0" => Some("any place".to_owned()),
+            Done::WantsChanged => Some("some places only".to_owned()),
+            _ => None,
+        }
     }
 
     /// The page of what was acted upon, where it has one.

@@ -60,6 +60,9 @@ impl Verified {
     ) -> Result<Self, Error> {
         let check = state.db.check_chain(of, PATIENCE).await?;
         let sound = matches!(check, ChainCheck::Sound(_) | ChainCheck::Unfinished(_));
+        if !sound {
+            state.db.metrics().audit_failed("verified");
+        }
         Ok(Self { check, base, name, may_anchor: sound && staff.may(Act::TakeAnchor) })
     }
 

@@ -283,6 +283,16 @@ async fn book(
             errors.add("party", super::words::too_few(open, party));
             page(&state, &staff, event, form, errors, false, StatusCode::CONFLICT).await
         }
+        BookOutcome::BookedElsewhere => {
+            errors.add("", "A booking service has this event’s places: book what is free for everybody there. Nothing was booked.");
+            page(&state, &staff, event, form, errors, false, StatusCode::CONFLICT).await
+        }
+        BookOutcome::BeingConfirmed(offer) => {
+            staff
+                .flash(Tone::Note, "Their offer is accepted and being confirmed by the booking service.")
+                .await?;
+            Ok(Redirect::to(&path(event.id, format!("/offers/{offer}"))).into_response())
+        }
         BookOutcome::NotOnSale => {
             errors.add("", "The event is not public, cancelled or over: nothing can be booked.");
             page(&state, &staff, event, form, errors, false, StatusCode::CONFLICT).await

@@ -225,7 +225,7 @@ impl EventPage {
     fn what_has(&self, place: &PlaceLine) -> String {
         let who = place.name.as_deref().map_or_else(|| "somebody".to_owned(), isolated);
         match (place.state, place.hold) {
-            (PlaceState::Held, Some((_, until))) if until <= self.layout.now && self.cannot_tell() => {
+            (PlaceState::Held, Some(_)) if self.cannot_tell() => {
                 format!("kept for {who}: the clock waits")
             }
             (PlaceState::Held, Some((_, until))) => {

@@ -21,6 +21,7 @@ pub mod act;
 pub mod attributes;
 mod audit;
 mod audit_verify;
+mod booking_service;
 pub mod bookings;
 mod calls;
 pub mod diagram;
@@ -34,6 +35,7 @@ pub mod frame;
 pub mod hasher;
 pub mod history;
 mod import;
+mod keys;
 pub mod messages;
 pub mod next;
 pub mod now;
@@ -65,6 +67,7 @@ pub fn router() -> Router<WebState> {
         .merge(offer_acts::router())
         .merge(release::router())
         .merge(settings::router())
+        .merge(booking_service::router())
         .merge(event_acts::router())
         .merge(policy::router())
         .merge(draws::router())
@@ -78,6 +81,7 @@ pub fn router() -> Router<WebState> {
         .merge(audit_verify::router())
         .merge(export::router())
         .merge(messages::router())
+        .merge(keys::router())
         .merge(webhooks::router())
 }
 

@@ -455,6 +455,11 @@ async fn accept(
             Tone::Done,
             format!("Booked for {}: {}, reference {reference}.", about.name(), places(about.offer.party)),
         ),
+        AcceptOutcome::ServiceUnavailable => (
+            Tone::Warn,
+            "The booking service cannot be reached, so nothing was booked. The offer is as it was: try again in a minute."
+                .to_owned(),
+        ),
         AcceptOutcome::AlreadyAccepted { .. }
         | AcceptOutcome::Expired
         | AcceptOutcome::Declined

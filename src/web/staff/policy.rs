@@ -24,7 +24,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use example::Example;
-use form::{PolicyForm, field_of};
+use form::PolicyForm;
+pub use form::field_of;
 use plot::Plot;
 use simulation::Replay;
 

@@ -241,6 +241,12 @@ async fn act(
             let place = about.place.name();
             (Tone::Done, format!("Released: {place}, booked by {}. {next}", isolated(&about.person.name)))
         }
+        ReleaseOutcome::BeingCancelled => (
+            Tone::Note,
+            "The booking service is asked to take this booking back and has not answered yet. Until it has, the booking \
+             stands; then the place goes to whoever is next."
+                .to_owned(),
+        ),
         ReleaseOutcome::Already { .. } | ReleaseOutcome::NotPending(_) => {
             (Tone::Warn, about.first(&state).await?)
         }

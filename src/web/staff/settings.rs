@@ -142,7 +142,7 @@ async fn create(
     }
     if let Some(settings) = settings.filter(|_| errors.is_empty()) {
         let new = NewEvent { organization: staff.member.organization, slug, settings };
-        match state.waitlist().create_event(&new, &Policy::first(), Some(staff.member.id)).await? {
+        match state.waitlist().create_event(&new, &Policy::first(), staff.actor()).await? {
             CreateOutcome::Created(event) => {
                 let said = "Created as a draft. Add its places and say by which rule they are offered; then publish it.";
                 staff.flash(Tone::Done, said).await?;

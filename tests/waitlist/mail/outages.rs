@@ -73,6 +73,7 @@ impl Office {
     }
 
     async fn is_sound(&self) {
+        self.world.database.db().relay(self.world.organization).await.expect("copied");
         let findings =
             self.world.database.db().check(&CheckSettings::new(secret())).await.expect("the check");
         assert!(findings.is_empty(), "{findings:#?}");

@@ -2,6 +2,7 @@
 
 mod journey;
 mod once;
+mod organization;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 
 use chrono::Duration;
+use fairlist::db::idempotency::{Claimed, under};
+use fairlist::waitlist::places::RetireOutcome;
 use futures_util::future::join_all;
 use serde_json::json;
 
 use super::Shop;
-use crate::harness::world::two_hours;
+use crate::harness::world::{reason, two_hours};
 
 const JOIN: &str = "/v1/resources/spring/waitlist:join";
 
@@ -76,4 +78,32 @@ async fn too_many_writes_are_refused_and_said() {
     let reply = shop.program.post(JOIN, json!({"name": "Ada", "email": "ada@example.com"})).await;
     assert_eq!(reply.header("ratelimit-policy"), "\"writes\";q=10000;w=60");
     assert!(reply.header("ratelimit").starts_with("\"writes\";r=9999;t="), "{}", reply.header("ratelimit"));
+}
+
+#[tokio::test]
+async fn work_that_was_done_is_not_done_again_when_its_answer_was_lost() {
+    let shop = Shop::with(two_hours(), 6).await;
+    let (db, waitlist, event) = (shop.world.database.db(), &shop.world.waitlist, shop.world.event);
+    let (actor, reason) = (shop.world.actor(), reason());
+    let claim = async || match db.claim_key([1; 32], [2; 32]).await.expect("asked") {
+        Claimed::Mine(claim) => Some(claim),
+        Claimed::InFlight(_) => None,
+        other => panic!("{other:?}"),
+    };
+    let first = claim().await.expect("free");
+    // The process dies after it committed, before it answered.
+    let done = under(first, waitlist.retire_count(event, 2, actor, &reason)).await.expect("retired");
+    assert_eq!(done, RetireOutcome::Retired { now: 2, when_free: 0 });
+    assert!(claim().await.is_none(), "somebody may still be acting");
+    shop.world.later(Duration::seconds(61));
+    let second = claim().await.expect("the lease is over");
+    let again = under(second, waitlist.retire_count(event, 2, actor, &reason)).await.expect("told");
+    assert_eq!(again, done);
+    assert_eq!(db.place_counts(event).await.expect("counted").open, 4, "two left, not four");
+    // The first one was only slow: it does nothing any more.
+    under(first, waitlist.retire_count(event, 2, actor, &reason)).await.expect_err("its lease is gone");
+    assert_eq!(db.place_counts(event).await.expect("counted").open, 4);
+    // Without a claim each is an act of its own.
+    waitlist.retire_count(event, 2, actor, &reason).await.expect("retired");
+    assert_eq!(db.place_counts(event).await.expect("counted").open, 2);
 }

@@ -211,7 +211,8 @@ fn optional(field: &'static str, text: &str, errors: &mut Errors) -> Option<Opti
 }
 
 /// The field at which a refusal is said.
-pub(super) fn field_of(problem: PolicyError) -> &'static str {
+#[must_use]
+pub fn field_of(problem: PolicyError) -> &'static str {
     match problem {
         PolicyError::Window => "window",
         PolicyError::BatchSize => "batch_size",

@@ -1,0 +1,131 @@
+//! What operators watch and only the database knows: how much waits, and since when. Every question is answered from an
+//! index or from the counts that triggers keep, and counts stop at a bound; nothing reads a list.
+
+use chrono::{DateTime, Utc};
+
+use super::{Db, DbError};
+
+/// Counting stops here: whoever has so many does not need to know how many exactly.
+pub const BOUND: i64 = 10_000;
+
+/// As many lists are named, the longest first; the others are one sum.
+pub const LISTS: i64 = 20;
+
+/// How things stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// When this was read.
+    pub at: DateTime<Utc>,
+    /// Offers pending beyond their deadline, whose clock does not stand still; at most [`BOUND`].
+    pub overdue_offers: i64,
+    /// The deadline of the first of them.
+    pub overdue_since: Option<DateTime<Utc>>,
+    /// Passes asked for and not run.
+    pub passes_requested: i64,
+    /// Since when the first of them is asked for.
+    pub pass_requested_since: Option<DateTime<Utc>>,
+    /// Messages that are to go out now; at most [`BOUND`].
+    pub messages_due: i64,
+    /// Since when the first of them is.
+    pub message_due_since: Option<DateTime<Utc>>,
+    /// Messages that will not be tried again by themselves; at most [`BOUND`].
+    pub messages_dead: i64,
+    /// Since when no mail goes out.
+    pub mail_down_since: Option<DateTime<Utc>>,
+    /// Our connections that wait for a lock of the database.
+    pub lock_waiters: i64,
+    /// The longest lists of published events, by the event's public name in addresses.
+    pub lists: Vec<(String, i64)>,
+    /// How many wait on the other lists.
+    pub others: i64,
+}
+
+struct Row {
+    overdue_offers: i64,
+    overdue_since: Option<DateTime<Utc>>,
+    passes_requested: i64,
+    pass_requested_since: Option<DateTime<Utc>>,
+    messages_due: i64,
+    message_due_since: Option<DateTime<Utc>>,
+    messages_dead: i64,
+    mail_down_since: Option<DateTime<Utc>>,
+    lock_waiters: i64,
+}
+
+impl Db {
+    /// How things stand now, through the connections that a flood of pages cannot exhaust.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn watched(&self) -> Result<Watched, DbError> {
+        let at = self.session_now().await?;
+        let row = sqlx::query_as!(
+            Row,
+            r#"WITH overdue AS MATERIALIZED (
+                   SELECT o.expires_at FROM offers o
+                   WHERE o.state = 'pending' AND o.expires_at <= $1
+                     AND NOT EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id)
+                   ORDER BY o.expires_at LIMIT $2),
+               due AS MATERIALIZED (
+                   SELECT m.next_attempt_at FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS u(urgency)
+                   CROSS JOIN LATERAL (SELECT next_attempt_at FROM messages
+                                       WHERE state = 'queued' AND urgency = u.urgency AND next_attempt_at <= $1
+                                       ORDER BY next_attempt_at LIMIT $2) m)
+               SELECT (SELECT count(*) FROM overdue) AS "overdue_offers!",
+                      (SELECT min(expires_at) FROM overdue) AS overdue_since,
+                      (SELECT count(*) FROM pass_requests WHERE requested_at IS NOT NULL) AS "passes_requested!",
+                      (SELECT min(requested_at) FROM pass_requests WHERE requested_at IS NOT NULL) AS pass_requested_since,
+                      (SELECT least(count(*), $2) FROM due) AS "messages_due!",
+                      (SELECT min(next_attempt_at) FROM due) AS message_due_since,
+                      (SELECT least(coalesce(sum(n), 0), $2)::bigint FROM organizations o CROSS JOIN LATERAL (
+                           SELECT count(*) AS n FROM (SELECT FROM messages m WHERE m.organization_id = o.id
+                                                      AND m.state = 'dead' LIMIT $2) AS dead) AS dead) AS "messages_dead!",
+                      (SELECT min(since) FROM channels WHERE down) AS mail_down_since,
+                      (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $3
+                         AND wait_event_type = 'Lock') AS "lock_waiters!""#,
+            at,
+            BOUND,
+            super::APPLICATION_NAME,
+        )
+        .fetch_one(self.sessions())
+        .await?;
+        let mut lists = sqlx::query!(
+            r#"WITH waiting AS (
+                   SELECT e.slug, sum(c.n)::bigint AS n FROM events e JOIN entry_counts c ON c.event_id = e.id
+                   WHERE e.state = 'published' AND c.state = 'waiting' GROUP BY e.id),
+               ranked AS (SELECT slug, n, row_number() OVER (ORDER BY n DESC, slug) AS place FROM waiting)
+               SELECT CASE WHEN place <= $1 THEN slug END AS slug, sum(n)::bigint AS "waiting!" FROM ranked
+               GROUP BY CASE WHEN place <= $1 THEN slug END"#,
+            LISTS
+        )
+        .fetch_all(self.sessions())
+        .await?;
+        lists.sort_by_key(|list| std::cmp::Reverse(list.waiting));
+        let others = lists.iter().filter(|list| list.slug.is_none()).map(|list| list.waiting).sum();
+        Ok(Watched {
+            at,
+            overdue_offers: row.overdue_offers,
+            overdue_since: row.overdue_since,
+            passes_requested: row.passes_requested,
+            pass_requested_since: row.pass_requested_since,
+            messages_due: row.messages_due,
+            message_due_since: row.message_due_since,
+            messages_dead: row.messages_dead,
+            mail_down_since: row.mail_down_since,
+            lock_waiters: row.lock_waiters,
+            lists: lists.into_iter().filter_map(|list| Some((list.slug?, list.waiting))).collect(),
+            others,
+        })
+    }
+
+    /// The connections of each pool: its name, how many are in use, and how many are idle.
+    #[must_use]
+    pub fn connections(&self) -> [(&'static str, u32, u32); 3] {
+        [("pages", &self.pages), ("workers", &self.workers), ("sessions", &self.sessions)].map(
+            |(name, pool)| {
+                let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+                (name, pool.size().saturating_sub(idle), idle)
+            },
+        )
+    }
+}

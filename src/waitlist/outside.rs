@@ -1,0 +1,222 @@
+//! Places that another service books: an intent under the event's lock, a call outside any lock, its outcome under the
+//! lock again. Whoever dies between two of these leaves an attempt without an outcome, which the reconciler takes up.
+
+use futures_util::future::join_all;
+
+use super::answer::{Accept, AcceptOutcome, Begun};
+use super::outside_settled::{Settled, settle};
+use super::{Waitlist, decide};
+use crate::booking::{
+    Ask, BearerKey, CustomerSheet, EventSheet, GivenBack, Heard, PlaceSheet, Service, Verdict,
+};
+use crate::db::DbError;
+use crate::db::booking_attempts::{AttemptSheet, Leased};
+use crate::domain::audit::Actor;
+use crate::domain::ids::{AttemptId, EventId};
+use crate::domain::outside::{AttemptAct, AttemptOutcome, wait_after};
+use crate::domain::reason::StaffReason;
+use crate::failpoint;
+
+/// What staff say of a call that the booking service never answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// The service has the booking.
+    Booked {
+        /// Under this reference.
+        reference: String,
+    },
+    /// The service does not have it.
+    NotBooked,
+}
+
+/// What came of saying so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResolveOutcome {
+    /// It is settled.
+    Resolved,
+    /// It was settled before: so.
+    Already(AttemptOutcome),
+    /// A call is under way at this moment, and may settle it.
+    CallUnderWay,
+}
+
+/// What is asked of a service, and what came of it.
+pub(super) enum Came {
+    Of(Verdict),
+    Back(GivenBack),
+}
+
+impl Waitlist {
+    /// Carries on with an accept that was begun: where a service has the places, it is asked.
+    ///
+    /// # Errors
+    /// Never once the service may have been asked: what is not known then is being confirmed.
+    pub async fn finish_accept(&self, begun: Begun) -> Result<AcceptOutcome, DbError> {
+        let leased = match begun {
+            Begun::Decided(outcome) => return Ok(outcome),
+            Begun::Asking(leased) => leased,
+        };
+        Ok(match self.ask(leased, true).await {
+            Ok(Settled::Accepted { reference, party }) => AcceptOutcome::Accepted { reference, party },
+            Ok(Settled::Conflicted) => AcceptOutcome::Conflicted,
+            Ok(Settled::NotBooked) => AcceptOutcome::ServiceUnavailable,
+            Ok(Settled::Cancelled(_) | Settled::Unknown) => AcceptOutcome::BeingConfirmed,
+            Err(error) => {
+                tracing::warn!(event = %leased.event, %error, "an accept is left to the reconciler");
+                AcceptOutcome::BeingConfirmed
+            }
+        })
+    }
+
+    pub(super) async fn finish_accepts(&self, begun: Vec<Begun>) -> Result<Vec<AcceptOutcome>, DbError> {
+        join_all(begun.into_iter().map(|begun| self.finish_accept(begun))).await.into_iter().collect()
+    }
+
+    /// Asks the service, for the first time or to find out what became of it, and writes down what it says.
+    pub(super) async fn ask(&self, leased: Leased, first: bool) -> Result<Settled, DbError> {
+        let sheet = self.db.attempt_sheet(leased.event, leased.attempt).await?;
+        if sheet.attempt.outcome != AttemptOutcome::Unresolved {
+            return Ok(Settled::Unknown);
+        }
+        let now = self.db.now().await?;
+        let in_time = now < sheet.attempt.key_until;
+        failpoint::reach("booking.call");
+        let (came, trouble) = match self.service(&sheet) {
+            None => (Came::unknown(&sheet, "the key cannot be read with this installation’s secret"), None),
+            Some(service) => {
+                let (came, trouble) = self.call(&service, &sheet, first, in_time && sheet.takes_place).await;
+                self.db
+                    .note_call(sheet.service.organization, &sheet.service.url, trouble.as_deref())
+                    .await
+                    .unwrap_or_else(|error| tracing::debug!(%error, "how the service is doing is not noted"));
+                (came, trouble)
+            }
+        };
+        failpoint::reach("booking.called");
+        if let Some(trouble) = &trouble {
+            tracing::warn!(event = %leased.event, service = sheet.service.url.as_str(), trouble, "booking service");
+        }
+        let why = match &came {
+            Came::Of(Verdict::Unknown(why)) | Came::Back(GivenBack::NotYet(why)) => Some(why.clone()),
+            _ => None,
+        };
+        if let Some(why) = why {
+            let attempt = &sheet.attempt;
+            let ask_staff = !in_time || attempt.staff_asked_at.is_some();
+            let now = self.db.now().await?;
+            let next = now + wait_after(attempt.tries, ask_staff);
+            self.db.note_unresolved(leased, &why, next, ask_staff).await?;
+            return Ok(Settled::Unknown);
+        }
+        self.settle(leased.event, leased.attempt, came, None).await
+    }
+
+    async fn call(
+        &self,
+        service: &Service,
+        sheet: &AttemptSheet,
+        first: bool,
+        again: bool,
+    ) -> (Came, Option<String>) {
+        let ask = question(sheet);
+        match sheet.attempt.act {
+            AttemptAct::Reserve => {
+                let Heard { what, trouble } = if first {
+                    self.services.book(service, &ask).await
+                } else {
+                    self.services.find_out(service, &ask, again).await
+                };
+                (Came::Of(what), trouble)
+            }
+            AttemptAct::Release => {
+                let places: Vec<_> = sheet.places.iter().map(|(id, ..)| id.0).collect();
+                let Heard { what, trouble } = self.services.give_back(service, &ask.key, &places).await;
+                (Came::Back(what), trouble)
+            }
+        }
+    }
+
+    fn service(&self, sheet: &AttemptSheet) -> Option<Service> {
+        let key = self.secret.open_booking_key(sheet.attempt.event, &sheet.service.sealed_key)?;
+        Some(Service { url: sheet.service.url.clone(), key: BearerKey(key) })
+    }
+
+    async fn settle(
+        &self,
+        event: EventId,
+        attempt: AttemptId,
+        came: Came,
+        by: Option<(Actor, &StaffReason)>,
+    ) -> Result<Settled, DbError> {
+        let came = &came;
+        let settled = decide!(self, event, async |event| settle(event, attempt, came, by).await).await?;
+        self.db.hints().booking.notify_one();
+        Ok(settled)
+    }
+
+    /// Staff say what came of a call that the booking service never answered. Where it was not booked, the service is
+    /// told to give back whatever the key names, so that it cannot come true later.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when this event has no such attempt, or what the database says.
+    pub async fn resolve_attempt(
+        &self,
+        event: EventId,
+        attempt: AttemptId,
+        resolution: &Resolution,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<ResolveOutcome, DbError> {
+        let sheet = self.db.attempt_sheet(event, attempt).await?;
+        if sheet.attempt.outcome != AttemptOutcome::Unresolved {
+            return Ok(ResolveOutcome::Already(sheet.attempt.outcome));
+        }
+        let now = self.db.now().await?;
+        if sheet.attempt.leased_until.is_some_and(|until| until > now) {
+            return Ok(ResolveOutcome::CallUnderWay);
+        }
+        let came = match (sheet.attempt.act, resolution) {
+            (AttemptAct::Reserve, Resolution::Booked { reference }) => {
+                Came::Of(Verdict::Booked { reference: reference.clone() })
+            }
+            (AttemptAct::Reserve, Resolution::NotBooked) => {
+                Came::Of(Verdict::NotDone("staff looked it up".to_owned()))
+            }
+            (AttemptAct::Release, Resolution::NotBooked) => Came::Back(GivenBack::Done),
+            (AttemptAct::Release, Resolution::Booked { .. }) => {
+                Came::Back(GivenBack::NotYet("staff looked it up".to_owned()))
+            }
+        };
+        self.settle(event, attempt, came, Some((actor, reason))).await?;
+        Ok(ResolveOutcome::Resolved)
+    }
+}
+
+impl Came {
+    fn unknown(sheet: &AttemptSheet, why: &str) -> Self {
+        match sheet.attempt.act {
+            AttemptAct::Reserve => Self::Of(Verdict::Unknown(why.to_owned())),
+            AttemptAct::Release => Self::Back(GivenBack::NotYet(why.to_owned())),
+        }
+    }
+}
+
+fn question(sheet: &AttemptSheet) -> Ask {
+    let (slug, name) = sheet.event.clone();
+    let (person, person_name, email) = sheet.person.clone();
+    Ask {
+        key: sheet.attempt.key.clone(),
+        event: EventSheet { id: sheet.attempt.event.0, slug, name },
+        customer: CustomerSheet { id: person.0, name: person_name, email },
+        places: sheet
+            .places
+            .iter()
+            .map(|(id, number, label)| PlaceSheet { id: id.0, number: *number, label: label.clone() })
+            .collect(),
+    }
+}
+
+/// Who accepted, when the outcome is written down.
+pub(super) fn accept_again(offer: &crate::domain::offer::Offer, actor: Actor) -> Accept {
+    Accept { offer: offer.id, person: offer.person, actor }
+}

@@ -1,0 +1,284 @@
+//! Bookings: made without an offer, looked at, cancelled. By customers for themselves, and by programs for people.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use super::Api;
+use super::caller::{Caller, Who};
+use super::entries::{enough, one, party, person_named, reason_of, somebody, too_large};
+use super::json::{Answer, Because, Json, Listed, Paging, because};
+use super::problem::{Code, Failed, Refusal};
+use super::views::{BookingView, WantsView, wants};
+use crate::db::pages_places::BookingLine;
+use crate::domain::booking::{BookingSource, BookingState};
+use crate::domain::ids::{BookingId, PersonId};
+use crate::domain::key::Scope;
+use crate::domain::reason::Reason;
+use crate::domain::when;
+use crate::waitlist::bookings::{Book, BookOutcome, CancelOutcome, booked_directly};
+use crate::web::WebState;
+use crate::web::extract::{Path, Query};
+
+pub(super) fn add(api: Api) -> Api {
+    api.with(routes!(list, book)).with(routes!(mine)).with(routes!(show, cancel))
+}
+
+/// A booking, as a row of an event's list.
+#[derive(Debug, Serialize, ToSchema)]
+struct BookingRow {
+    /// Its id.
+    id: BookingId,
+    /// Whose.
+    name: String,
+    /// What the place is called.
+    place: String,
+    /// What the person quotes.
+    reference: String,
+    /// Where it is in its life.
+    state: BookingState,
+    /// How it came to be.
+    source: BookingSource,
+    /// When it was made.
+    booked_at: DateTime<Utc>,
+    /// When it was cancelled.
+    cancelled_at: Option<DateTime<Utc>>,
+}
+
+impl From<BookingLine> for BookingRow {
+    fn from(line: BookingLine) -> Self {
+        Self {
+            place: line.place(),
+            id: line.id,
+            name: line.name,
+            reference: line.reference,
+            state: line.state,
+            source: line.source,
+            booked_at: line.booked_at,
+            cancelled_at: line.cancelled_at,
+        }
+    }
+}
+
+/// Which bookings.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct BookingsQuery {
+    /// Those in this state; the confirmed ones without it.
+    #[param(inline)]
+    state: Option<BookingState>,
+}
+
+/// A cursor of this instant and id.
+pub(super) fn cursor(at: DateTime<Utc>, id: impl std::fmt::Display) -> String {
+    format!("{}.{id}", at.timestamp_micros())
+}
+
+/// The other way round.
+pub(super) fn parse_cursor<I: std::str::FromStr>(text: &str) -> Option<(DateTime<Utc>, I)> {
+    let (micros, id) = text.split_once('.')?;
+    Some((when::from_micros(micros)?, id.parse().ok()?))
+}
+
+/// The bookings of an event
+///
+/// The newest first. Scope `entries:read`.
+#[utoipa::path(get, path = "/v1/resources/{event}/bookings", tag = "Bookings",
+    params(("event" = String, Path), BookingsQuery, Paging),
+    responses((status = 200, description = "A page of bookings.", body = Listed<BookingRow>)))]
+async fn list(
+    State(state): State<WebState>,
+    caller: Caller,
+    Path(event): Path<String>,
+    Query(query): Query<BookingsQuery>,
+    Query(paging): Query<Paging>,
+) -> Result<Answer<Listed<BookingRow>>, Failed> {
+    caller.require(Scope::EntriesRead)?;
+    let event = caller.event(&state, &event).await?;
+    let before = paging.parse(parse_cursor)?;
+    let which = query.state.unwrap_or(BookingState::Confirmed);
+    let rows = state.db.booking_lines(event.id, which, "", before, paging.one_more()).await?;
+    Ok(Answer::ok(Listed::of(rows, paging.limit(), |row| cursor(row.booked_at, row.id), Into::into)))
+}
+
+/// A wish to book.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct BookRequest {
+    /// How many places, all or none.
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100, default = 1)]
+    party: i32,
+    /// What is wanted of a place, by the keys of the event's attributes; anything without it.
+    #[serde(default)]
+    wants: WantsView,
+    /// For programs: the address of the person.
+    email: Option<String>,
+    /// For programs: what the person wants to be called; kept only for an address that is new.
+    name: Option<String>,
+    /// For programs: take places that are held for the waitlist, for a reason.
+    #[serde(default)]
+    override_reservation: bool,
+    /// For programs: why.
+    #[serde(default)]
+    reason: String,
+    /// For programs: in one's own words.
+    #[serde(default)]
+    note: String,
+}
+
+/// Book
+///
+/// Places that are free for everybody. Whoever has a live offer is sent to it (a customer), or has it accepted (by a
+/// program). Send an `Idempotency-Key`: without one a repetition books again. Scope `bookings:write`.
+#[utoipa::path(post, path = "/v1/resources/{event}/bookings", tag = "Bookings", params(("event" = String, Path)),
+    request_body = BookRequest,
+    responses((status = 201, description = "Booked.", body = BookingView)))]
+async fn book(
+    State(state): State<WebState>,
+    caller: Caller,
+    Path(event): Path<String>,
+    Json(request): Json<BookRequest>,
+) -> Result<Answer<BookingView>, Failed> {
+    let event = caller.event(&state, &event).await?;
+    let wants = wants(&event.attributes, &request.wants)?;
+    party(request.party)?;
+    let (person, reason) = match &caller.who {
+        Who::Person(person, _) => (*person, booked_directly()),
+        Who::Key(_) => {
+            caller.require(Scope::BookingsWrite)?;
+            let (name, email) = somebody(request.name.as_deref(), request.email.as_deref())?;
+            let reason = because(&request.reason, &request.note)?;
+            (state.waitlist().known_person(event.id, &name, &email).await?, reason)
+        }
+    };
+    let override_reservation = request.override_reservation && matches!(caller.who, Who::Key(_));
+    let once = crate::db::idempotency::name_of_act().unwrap_or_else(|| state.db.entropy().id());
+    let command = Book {
+        person,
+        party: request.party,
+        wants,
+        actor: caller.actor(),
+        reason,
+        override_reservation,
+        once,
+    };
+    let refusal = match state.waitlist().book(event.id, &command).await? {
+        BookOutcome::Booked { reference, .. } => {
+            let id = state.db.booking_with(event.id, person, &reference).await?;
+            return Ok(Answer::created(state.db.my_booking(id).await?.into()));
+        }
+        BookOutcome::HasOffer(offer) => Refusal::new(
+            Code::AlreadyOffered,
+            "Places are held for this person already: accept that offer. Nothing else was booked.",
+        )
+        .with("offer", offer),
+        BookOutcome::HeldForWaitlist => Refusal::new(
+            Code::HeldForWaitlist,
+            "What is free goes to the people on the waitlist first. Nothing was booked.",
+        ),
+        BookOutcome::TooFew(open) => {
+            let detail = "Fewer places are open than were asked for. Nothing was booked.";
+            // How many are open is said only where they are free for everybody.
+            Refusal::new(Code::NoCapacity, detail)
+                .with("open", matches!(caller.who, Who::Key(_)).then_some(open))
+        }
+        BookOutcome::NotOnSale => {
+            Refusal::new(Code::NotOnSale, "The event is not public, cancelled, over, or has started.")
+        }
+        BookOutcome::BookedElsewhere => Refusal::new(
+            Code::NotTheRule,
+            "Places of this event are booked by another service: only offers are answered here.",
+        ),
+        BookOutcome::BeingConfirmed(offer) => super::entries::being_confirmed().with("offer", offer),
+        BookOutcome::BadParty(most) => too_large(most),
+        BookOutcome::Enough(has) => enough(has),
+    };
+    Err(refusal.into())
+}
+
+/// Whose bookings a program asks for.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct MineQuery {
+    /// For programs: the address of the person. Customers ask for themselves.
+    email: String,
+}
+
+/// The bookings of one person
+///
+/// A program names the person by `email` (scope `entries:read`).
+#[utoipa::path(get, path = "/v1/bookings", tag = "Bookings", params(MineQuery),
+    responses((status = 200, description = "Their bookings.", body = Vec<BookingView>)))]
+async fn mine(
+    State(state): State<WebState>,
+    caller: Caller,
+    Query(query): Query<MineQuery>,
+) -> Result<Answer<Vec<BookingView>>, Failed> {
+    let person = match &caller.who {
+        Who::Person(person, _) => Some(*person),
+        Who::Key(_) => {
+            caller.require(Scope::EntriesRead)?;
+            person_named(&state, &caller, &query.email).await?
+        }
+    };
+    let persons: Vec<PersonId> = person.into_iter().collect();
+    let bookings = state.db.my_bookings(&persons, caller.now).await?;
+    Ok(Answer::ok(bookings.into_iter().map(Into::into).collect()))
+}
+
+async fn booking_of(
+    state: &WebState,
+    caller: &Caller,
+    id: BookingId,
+    scope: Scope,
+) -> Result<crate::db::pages_customer::mine::MyBooking, Failed> {
+    let booking = state.db.my_booking(id).await?;
+    caller.require_of(booking.event.organizer.id, booking.person, scope)?;
+    Ok(booking)
+}
+
+/// A booking
+///
+/// Of one place or of a party: by any of its ids.
+#[utoipa::path(get, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path)),
+    responses((status = 200, description = "The booking.", body = BookingView)))]
+async fn show(
+    State(state): State<WebState>,
+    caller: Caller,
+    Path(id): Path<BookingId>,
+) -> Result<Answer<BookingView>, Failed> {
+    Ok(Answer::ok(booking_of(&state, &caller, id, Scope::EntriesRead).await?.into()))
+}
+
+/// Cancel a booking
+///
+/// All places of the party come back and go to the next in line. Cancelling twice does no harm.
+#[utoipa::path(delete, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path)),
+    request_body = Because,
+    responses((status = 200, description = "As it is now.", body = BookingView),
+              (status = 202, description = "The booking service has not answered yet: ask again.", body = BookingView)))]
+async fn cancel(
+    State(state): State<WebState>,
+    caller: Caller,
+    Path(id): Path<BookingId>,
+    Json(request): Json<Because>,
+) -> Result<Answer<BookingView>, Failed> {
+    let booking = booking_of(&state, &caller, id, Scope::BookingsWrite).await?;
+    let reason = reason_of(&caller, &request.reason, &request.note, Reason::Cancelled)?;
+    let event = booking.event.id;
+    let outcomes = state.waitlist().cancel_party(event, &booking.confirmed, caller.actor(), &reason).await?;
+    if outcomes.contains(&CancelOutcome::BeingCancelled) {
+        let now = state.db.my_booking(id).await?.into();
+        return Ok(Answer(StatusCode::ACCEPTED, now));
+    }
+    if outcomes.contains(&CancelOutcome::NotYours) {
+        return Err(Refusal::new(Code::NotYours, "This belongs to somebody else. Nothing was done.").into());
+    }
+    Ok(Answer::ok(state.db.my_booking(id).await?.into()))
+}
