@@ -87,6 +87,15 @@ impl TestDatabase {
         self.server.as_ref().and_then(OwnServer::postmaster).expect("its own server runs")
     }
 
+    /// The database as the program sees it, once the feed has all that was recorded.
+    pub async fn fed(&self) -> &Db {
+        let db = self.db();
+        for organization in db.unfed_organizations().await.expect("who is to be fed") {
+            while db.relay(organization).await.expect("copied").more {}
+        }
+        db
+    }
+
     /// The database as the program sees it.
     pub fn db(&self) -> &Db {
         &self.db

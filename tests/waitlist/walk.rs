@@ -501,10 +501,10 @@ impl Walk {
         }
     }
 
-    /// Lets the workers finish, and checks everything.
     async fn rest(&mut self) {
         self.work().await;
-        let findings = self.database.db().check(&CheckSettings::new(secret())).await.expect("the check");
+        let (db, settings) = (self.database.fed().await, CheckSettings::new(secret()));
+        let findings = db.check(&settings).await.expect("the check");
         assert!(findings.is_empty(), "{findings:#?}\nafter\n{}", self.done.join("\n"));
         self.positions().await;
     }

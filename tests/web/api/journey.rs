@@ -30,7 +30,7 @@ async fn a_customer_joins_is_offered_and_accepts() {
         (status["allowed"].as_bool(), status["next_step"].as_str()),
         (Some(true), Some("answer_offer"))
     );
-    assert_eq!(status["own_deadline"], "2027-03-01T12:00:00Z");
+    assert_eq!(status["own_deadline"], "2027-03-01T11:00:00Z");
     assert_eq!(status["held_by_others"], 0);
     let offer = status["entry"]["offer"]["id"].as_str().expect("an offer");
     let event = Program::new(&shop.router).get("/v1/resources/spring").await.good();
@@ -41,7 +41,7 @@ async fn a_customer_joins_is_offered_and_accepts() {
     assert_eq!(status["reason"], "reserved_for_waitlist");
     assert_eq!(
         (status["held_by_others"].as_i64(), status["next_deadline"].as_str()),
-        (Some(1), Some("2027-03-01T12:00:00Z"))
+        (Some(1), Some("2027-03-01T11:00:00Z"))
     );
     let accept = format!("/v1/offers/{offer}:accept");
     bob.once("b").post(&accept, json!({})).await.refused(403, "not_yours");

@@ -66,6 +66,7 @@ async fn a_program_runs_an_event_from_nothing() {
     let released = program.post(&format!("{resource}/places/{place}:release"), because()).await.good();
     assert_eq!(released["state"], "open");
     let id = event["id"].as_str().expect("an id").parse().expect("an id");
+    shop.world.later(chrono::Duration::minutes(1));
     shop.world.waitlist.run_pass(id).await.expect("a pass");
     let offers = program.get(&format!("{resource}/offers")).await.good();
     let offer = offers["items"][0]["id"].as_str().expect("an offer").to_owned();
@@ -137,7 +138,7 @@ async fn a_lottery_is_drawn_once_however_often_it_is_asked_for() {
 
 #[tokio::test]
 async fn what_a_booking_service_tells_is_applied_once_whatever_the_order() {
-    let shop = Shop::with(two_hours(), 0).await;
+    let shop = Shop::with(two_hours(), 1).await;
     shop.world.booked("Ada", 1).await;
     let item = |id: &str, more: Value| {
         let mut item = json!({"source": "box office", "id": id, "event": "spring"});
