@@ -74,7 +74,7 @@ impl Db {
     /// What the database says.
     pub async fn trail_of(&self, entry: &Entry) -> Result<Vec<Stand>, DbError> {
         let rows = sqlx::query!(
-            r#"SELECT seq, at, act, actor = 'staff' AS "by_staff!", from_state, to_state, reason,
+            r#"SELECT seq, at, act, actor IN ('staff', 'key') AS "by_staff!", from_state, to_state, reason,
                       order_key FROM audit
                WHERE event_id = $1 AND subject_id = $2 ORDER BY seq DESC LIMIT 500"#,
             entry.event.0,

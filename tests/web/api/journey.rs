@@ -1,7 +1,9 @@
 //! A stranger's shop uses the API: people join, are offered, accept.
 
 use axum::http::Method;
+use fairlist::domain::entry::{Hindrance, PausedBy};
 use fairlist::domain::key::Scope;
+use fairlist::domain::trail::How;
 use serde_json::json;
 
 use super::Shop;
@@ -74,6 +76,12 @@ async fn a_shop_acts_for_people_as_far_as_its_key_goes() {
     let paused =
         shop.program.post(&format!("{path}:pause"), json!({"reason": "customer_asked"})).await.good();
     assert_eq!(paused["paused"], "staff");
+    // A program acts for the staff: also where the entry's story is told.
+    let db = shop.world.database.db();
+    let entry = db.entry_in(shop.world.event, id.parse().expect("an id")).await.expect("the entry");
+    let story = db.trail_of(&entry).await.expect("its story");
+    let how = story.last().map(|stand| stand.how);
+    assert_eq!(how, Some(How::Hindered(Hindrance::Paused(PausedBy::Staff))));
     let changed = shop.program.patch(&path, json!({"party": 1, "reason": "customer_asked"})).await.good();
     assert_eq!(changed["party"], 1);
     let left = shop.program.delete(&path).await.good();
@@ -93,12 +101,14 @@ async fn every_operation_is_described_served_and_guarded() {
     let page = String::from_utf8(docs.bytes).expect("text");
     let id = "00000000-0000-0000-0000-000000000000";
     let mut operations = 0;
+    let mut ids = std::collections::HashSet::new();
     for (path, item) in described["paths"].as_object().expect("paths") {
         assert!(page.contains(path), "{path} is not on the page");
         for (method, operation) in item.as_object().expect("operations") {
             operations += 1;
             let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
             let about = format!("{method} {path}");
+            assert!(ids.insert(operation["operationId"].clone()), "{about}: its id is another's, too");
             assert!(
                 operation["summary"].as_str().is_some_and(|text| !text.is_empty()),
                 "{about}: no summary"
