@@ -4,7 +4,7 @@
 //! ```text
 //! main, commands   the command line: serve, demo, import, check, verify …
 //! config, logging  settings from flags and environment; log lines
-//! web              pages: staff, customer, and what every request passes through
+//! web              pages: staff, customer; the API for other programs; what every request passes through
 //! workers          loops that run passes, sweep what is due, send messages
 //! waitlist         the use cases, a function per act: join, pass, accept, revoke, release …
 //! booking          the port to where places are booked: the ledger here, or a service over HTTP

@@ -9,13 +9,13 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::caller::{Caller, Who};
-use super::entries::{enough, one, party, person_named, reason_of, somebody, too_large};
+use super::entries::{Whose, enough, one, party, reason_of, somebody, too_large};
 use super::json::{Answer, Because, Json, Listed, Paging, because};
 use super::problem::{Code, Failed, Refusal};
 use super::views::{BookingView, WantsView, wants};
 use crate::db::pages_places::BookingLine;
 use crate::domain::booking::{BookingSource, BookingState};
-use crate::domain::ids::{BookingId, PersonId};
+use crate::domain::ids::BookingId;
 use crate::domain::key::Scope;
 use crate::domain::reason::Reason;
 use crate::domain::when;
@@ -69,7 +69,6 @@ impl From<BookingLine> for BookingRow {
 #[into_params(parameter_in = Query)]
 struct BookingsQuery {
     /// Those in this state; the confirmed ones without it.
-    #[param(inline)]
     state: Option<BookingState>,
 }
 
@@ -201,33 +200,17 @@ async fn book(
     Err(refusal.into())
 }
 
-/// Whose bookings a program asks for.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct MineQuery {
-    /// For programs: the address of the person. Customers ask for themselves.
-    email: String,
-}
-
 /// The bookings of one person
 ///
 /// A program names the person by `email` (scope `entries:read`).
-#[utoipa::path(get, path = "/v1/bookings", tag = "Bookings", params(MineQuery),
+#[utoipa::path(get, path = "/v1/bookings", tag = "Bookings", params(Whose),
     responses((status = 200, description = "Their bookings.", body = Vec<BookingView>)))]
 async fn mine(
     State(state): State<WebState>,
     caller: Caller,
-    Query(query): Query<MineQuery>,
+    Query(whose): Query<Whose>,
 ) -> Result<Answer<Vec<BookingView>>, Failed> {
-    let person = match &caller.who {
-        Who::Person(person, _) => Some(*person),
-        Who::Key(_) => {
-            caller.require(Scope::EntriesRead)?;
-            person_named(&state, &caller, &query.email).await?
-        }
-    };
-    let persons: Vec<PersonId> = person.into_iter().collect();
+    let persons = whose.persons(&state, &caller).await?;
     let bookings = state.db.my_bookings(&persons, caller.now).await?;
     Ok(Answer::ok(bookings.into_iter().map(Into::into).collect()))
 }

@@ -35,14 +35,25 @@ pub(super) fn add(api: Api) -> Api {
         .with(routes!(resume))
 }
 
-/// The person of the caller's organization with this address, if anybody has it.
-pub(super) async fn person_named(
-    state: &WebState,
-    caller: &Caller,
-    email: &str,
-) -> Result<Option<PersonId>, Failed> {
-    let email = EmailAddress::parse(email).map_err(|error| Refusal::field("email", error))?;
-    Ok(state.db.person_by_email(caller.organization(), &email).await?)
+/// About whom a caller asks.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Whose {
+    /// For programs: the address of the person. Customers ask for themselves.
+    email: String,
+}
+
+impl Whose {
+    /// A customer themselves, or for a program the person with this address in its organization, if anybody has it.
+    pub(super) async fn persons(&self, state: &WebState, caller: &Caller) -> Result<Vec<PersonId>, Failed> {
+        if let Who::Person(person, _) = caller.who {
+            return Ok(vec![person]);
+        }
+        caller.require(Scope::EntriesRead)?;
+        let email = EmailAddress::parse(&self.email).map_err(|error| Refusal::field("email", error))?;
+        Ok(state.db.person_by_email(caller.organization(), &email).await?.into_iter().collect())
+    }
 }
 
 /// An entry that is this caller's to see: with what it is, and in whose name the caller acts on it.
@@ -182,33 +193,17 @@ fn too_many_wants() -> Refusal {
     )
 }
 
-/// Whose entries a program asks for.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct MineQuery {
-    /// For programs: the address of the person. Customers ask for themselves.
-    email: String,
-}
-
 /// The entries of one person
 ///
 /// Live ones first. A program names the person by `email` (scope `entries:read`).
-#[utoipa::path(get, path = "/v1/waitlist", tag = "Entries", params(MineQuery),
+#[utoipa::path(get, path = "/v1/waitlist", tag = "Entries", params(Whose),
     responses((status = 200, description = "Their entries.", body = Vec<EntryView>)))]
 async fn mine(
     State(state): State<WebState>,
     caller: Caller,
-    Query(query): Query<MineQuery>,
+    Query(whose): Query<Whose>,
 ) -> Result<Answer<Vec<EntryView>>, Failed> {
-    let person = match &caller.who {
-        Who::Person(person, _) => Some(*person),
-        Who::Key(_) => {
-            caller.require(Scope::EntriesRead)?;
-            person_named(&state, &caller, &query.email).await?
-        }
-    };
-    let persons: Vec<PersonId> = person.into_iter().collect();
+    let persons = whose.persons(&state, &caller).await?;
     let entries = state.db.my_entries(&persons, caller.now).await?;
     let for_staff = matches!(caller.who, Who::Key(_));
     Ok(Answer::ok(entries.into_iter().map(|entry| EntryView::of(entry, for_staff)).collect()))

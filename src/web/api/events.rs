@@ -6,14 +6,13 @@ use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::caller::{Caller, Who, find_event};
-use super::entries::person_named;
+use super::caller::{Caller, find_event};
+use super::entries::Whose;
 use super::json::{Answer, Listed};
 use super::problem::Failed;
 use super::status::StatusView;
 use super::views::EventView;
 use crate::domain::event::EventState;
-use crate::domain::key::Scope;
 use crate::web::WebState;
 use crate::web::error::Error;
 use crate::web::extract::{Path, Query};
@@ -66,37 +65,21 @@ async fn show(State(state): State<WebState>, Path(event): Path<String>) -> Resul
     Ok(Answer::ok(EventView::of(state.db.event_sheet_of(event.id, now).await?, now)))
 }
 
-/// For whom a program asks.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct StatusQuery {
-    /// For programs: the address of the person. Customers ask for themselves.
-    email: String,
-}
-
 /// How things stand for one person
 ///
 /// Whether they may have a place now, why not, what to do next, their place in the line, and the deadlines that matter.
 /// A program names the person by `email` (scope `entries:read`); a customer asks for themselves.
-#[utoipa::path(get, path = "/v1/resources/{event}/my-status", tag = "Events", params(("event" = String, Path), StatusQuery),
+#[utoipa::path(get, path = "/v1/resources/{event}/my-status", tag = "Events", params(("event" = String, Path), Whose),
     responses((status = 200, description = "How things stand.", body = StatusView)))]
 async fn my_status(
     State(state): State<WebState>,
     caller: Caller,
     Path(event): Path<String>,
-    Query(query): Query<StatusQuery>,
+    Query(whose): Query<Whose>,
 ) -> Result<Answer<StatusView>, Failed> {
     let event = caller.event(&state, &event).await?;
-    let person = match &caller.who {
-        Who::Person(person, _) => Some(*person),
-        Who::Key(_) => {
-            caller.require(Scope::EntriesRead)?;
-            person_named(&state, &caller, &query.email).await?
-        }
-    };
+    let persons = whose.persons(&state, &caller).await?;
     let sheet = state.db.event_sheet_of(event.id, caller.now).await?;
-    let persons: Vec<_> = person.into_iter().collect();
     let mut entries = state.db.my_entries_at(event.id, &persons).await?;
     // A live entry says more than one that is over.
     let live = entries.iter().position(|entry| entry.state.is_live()).unwrap_or(0);

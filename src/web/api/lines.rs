@@ -15,7 +15,7 @@ use super::problem::{Code, Failed, Refusal};
 use super::views::EntryView;
 use crate::db::pages_queue::{QueueFilter, QueueRow, QueueView, Turn};
 use crate::domain::entry::{EntryState, OrderKey};
-use crate::domain::ids::{EntryId, OfferId};
+use crate::domain::ids::{EntryId, EventId, OfferId};
 use crate::domain::key::Scope;
 use crate::waitlist::bands::BandOutcome;
 use crate::waitlist::leave::LeaveOutcome;
@@ -29,6 +29,12 @@ pub(super) fn add(api: Api) -> Api {
         .with(routes!(bring_back))
         .with(routes!(place))
         .with(routes!(band))
+}
+
+/// The event of an entry on which a program acts for the staff: customers have no part in it.
+async fn event_of(state: &WebState, caller: &Caller, id: EntryId) -> Result<EventId, Failed> {
+    caller.require(Scope::EntriesWrite)?;
+    Ok(entry_of(state, caller, id, Scope::EntriesWrite).await?.event.id)
 }
 
 /// An entry, as a row of a list.
@@ -85,7 +91,6 @@ impl From<QueueRow> for EntryRow {
 #[into_params(parameter_in = Query)]
 struct LineQuery {
     /// Those in this state; the waiting ones without it.
-    #[param(inline)]
     state: Option<EntryState>,
 }
 
@@ -128,10 +133,9 @@ async fn remove(
     Path(id): Path<EntryId>,
     Json(request): Json<Because>,
 ) -> Result<Answer<EntryView>, Failed> {
-    caller.require(Scope::EntriesWrite)?;
-    let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = request.parse()?;
-    match state.waitlist().remove(entry.event.id, id, caller.actor(), &reason).await? {
+    match state.waitlist().remove(event, id, caller.actor(), &reason).await? {
         LeaveOutcome::Left { .. } | LeaveOutcome::Already(EntryState::Removed) => {
             Ok(Answer::ok(entry_now(&state, &caller, id).await?))
         }
@@ -153,10 +157,9 @@ async fn bring_back(
     Path(id): Path<EntryId>,
     Json(request): Json<Because>,
 ) -> Result<Answer<EntryView>, Failed> {
-    caller.require(Scope::EntriesWrite)?;
-    let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = request.parse()?;
-    let outcome = state.waitlist().bring_back(entry.event.id, id, caller.actor(), &reason).await?;
+    let outcome = state.waitlist().bring_back(event, id, caller.actor(), &reason).await?;
     paused(&state, &caller, id, outcome).await
 }
 
@@ -186,10 +189,9 @@ async fn place(
     Path(id): Path<EntryId>,
     Json(request): Json<PlaceRequest>,
 ) -> Result<Answer<EntryView>, Failed> {
-    caller.require(Scope::EntriesWrite)?;
-    let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = because(&request.reason, &request.note)?;
-    let (event, position) = (entry.event.id, request.position);
+    let position = request.position;
     let refusal = match state.waitlist().place_at(event, id, position, caller.actor(), &reason).await? {
         PlacingOutcome::Placed | PlacingOutcome::Already => {
             return Ok(Answer::ok(entry_now(&state, &caller, id).await?));
@@ -244,10 +246,8 @@ async fn band(
     Path(id): Path<EntryId>,
     Json(request): Json<BandRequest>,
 ) -> Result<Answer<EntryView>, Failed> {
-    caller.require(Scope::EntriesWrite)?;
-    let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = because(&request.reason, &request.note)?;
-    let event = entry.event.id;
     let refusal =
         match state.waitlist().move_to_band(event, id, request.band, caller.actor(), &reason).await? {
             BandOutcome::Moved(_) | BandOutcome::Already => {

@@ -15,7 +15,7 @@ use super::offers::{not_pending, offer_now, offer_of};
 use super::problem::{Code, Failed, Refusal};
 use super::views::OfferDetail;
 use crate::db::pages_history::OfferLine;
-use crate::domain::ids::{EntryId, OfferId};
+use crate::domain::ids::{EntryId, EventId, OfferId};
 use crate::domain::key::Scope;
 use crate::domain::offer::{OfferKind, OfferState};
 use crate::waitlist::staff_offers::{
@@ -26,6 +26,12 @@ use crate::web::extract::{Path, Query};
 
 pub(super) fn add(api: Api) -> Api {
     api.with(routes!(list, make)).with(routes!(revoke)).with(routes!(reactivate)).with(routes!(extend))
+}
+
+/// The event of an offer on which a program acts for the staff: customers have no part in it.
+async fn event_of(state: &WebState, caller: &Caller, id: OfferId) -> Result<EventId, Failed> {
+    caller.require(Scope::OffersWrite)?;
+    Ok(offer_of(state, caller, id, Scope::OffersWrite).await?.offer.event)
 }
 
 /// An offer, as a row of an event's list.
@@ -70,7 +76,6 @@ impl From<OfferLine> for OfferRow {
 #[into_params(parameter_in = Query)]
 struct OffersQuery {
     /// Those in this state; the pending ones without it.
-    #[param(inline)]
     state: Option<OfferState>,
 }
 
@@ -201,11 +206,10 @@ async fn revoke(
     Path(id): Path<OfferId>,
     Json(request): Json<RevokeRequest>,
 ) -> Result<Answer<OfferDetail>, Failed> {
-    caller.require(Scope::OffersWrite)?;
-    let sheet = offer_of(&state, &caller, id, Scope::OffersWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = because(&request.reason, &request.note)?;
     let after = request.after.unwrap_or(AfterRevoke::SetAside);
-    match state.waitlist().revoke(sheet.offer.event, id, after, caller.actor(), &reason).await? {
+    match state.waitlist().revoke(event, id, after, caller.actor(), &reason).await? {
         RevokeOutcome::Revoked | RevokeOutcome::AlreadyRevoked { .. } => {
             Ok(Answer::ok(offer_now(&state, id).await?))
         }
@@ -238,14 +242,10 @@ async fn reactivate(
     Path(id): Path<OfferId>,
     Json(request): Json<DeadlineRequest>,
 ) -> Result<Answer<OfferDetail>, Failed> {
-    caller.require(Scope::OffersWrite)?;
-    let sheet = offer_of(&state, &caller, id, Scope::OffersWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = because(&request.reason, &request.note)?;
     let waitlist = state.waitlist();
-    let refusal = match waitlist
-        .reactivate(sheet.offer.event, id, request.expires_at, caller.actor(), &reason)
-        .await?
-    {
+    let refusal = match waitlist.reactivate(event, id, request.expires_at, caller.actor(), &reason).await? {
         ReactivateOutcome::Reactivated { .. } => return Ok(Answer::ok(offer_now(&state, id).await?)),
         ReactivateOutcome::NotOver(now) => {
             Refusal::new(Code::WrongState, "Only an expired or revoked offer can be given again.")
@@ -279,10 +279,9 @@ async fn extend(
     Path(id): Path<OfferId>,
     Json(request): Json<DeadlineRequest>,
 ) -> Result<Answer<OfferDetail>, Failed> {
-    caller.require(Scope::OffersWrite)?;
-    let sheet = offer_of(&state, &caller, id, Scope::OffersWrite).await?;
+    let event = event_of(&state, &caller, id).await?;
     let reason = because(&request.reason, &request.note)?;
-    let (event, until) = (sheet.offer.event, request.expires_at);
+    let until = request.expires_at;
     match state.waitlist().extend(event, id, until, caller.actor(), &reason).await? {
         ExtendOutcome::Extended { .. } => Ok(Answer::ok(offer_now(&state, id).await?)),
         ExtendOutcome::NotPending(now) => Err(not_pending(now).into()),
