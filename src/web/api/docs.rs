@@ -129,8 +129,9 @@ pub(super) fn router(described: &OpenApi) -> Router<WebState> {
         .route("/v1/docs", get(page))
 }
 
-fn text<'a>(value: &'a serde_json::Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
+/// Without the marks of code: the page shows sentences.
+fn text(value: &serde_json::Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().replace('`', "")
 }
 
 /// What a schema is, in a few words: `string`, `EntryView`, `list of PlaceView`, `integer or null`.
@@ -200,15 +201,15 @@ fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Ope
             _ => "DELETE",
         },
         path: path.to_owned(),
-        title: text(operation, "summary").to_owned(),
-        text: text(operation, "description").to_owned(),
+        title: text(operation, "summary"),
+        text: text(operation, "description"),
         public: operation["security"].is_array(),
         parameters: parameters
             .map(|parameter| {
                 (
-                    text(parameter, "name").to_owned(),
+                    text(parameter, "name"),
                     kind(&parameter["schema"]),
-                    text(parameter, "description").to_owned(),
+                    text(parameter, "description"),
                     parameter["required"].as_bool().unwrap_or_default(),
                 )
             })
@@ -219,7 +220,7 @@ fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Ope
             .into_iter()
             .flatten()
             .filter(|(status, _)| *status != "default")
-            .map(|(status, answer)| (status.clone(), text(answer, "description").to_owned(), json(answer)))
+            .map(|(status, answer)| (status.clone(), text(answer, "description"), json(answer)))
             .collect(),
     }
 }
@@ -232,7 +233,7 @@ fn things(api: &serde_json::Value) -> Vec<Thing> {
             let parts = schema["allOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
             for part in &parts {
                 for (field, about) in part["properties"].as_object().into_iter().flatten() {
-                    fields.push((field.clone(), kind(about), text(about, "description").to_owned()));
+                    fields.push((field.clone(), kind(about), text(about, "description")));
                 }
             }
             let about = text(schema, "description");
@@ -240,7 +241,7 @@ fn things(api: &serde_json::Value) -> Vec<Thing> {
             let words = match base {
                 _ if fields.is_empty() => format!("{about} {}", kind(schema)),
                 Some(base) => format!("{about} With everything of {base}."),
-                None => about.to_owned(),
+                None => about,
             };
             Thing { name: name.clone(), text: words.trim().to_owned(), fields }
         })

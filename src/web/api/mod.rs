@@ -52,7 +52,8 @@ impl Api {
     pub fn with(mut self, (schemas, paths, methods): UtoipaMethodRouter<WebState>) -> Self {
         let path = paths.paths.keys().next().map(|path| internal(path)).unwrap_or_default();
         self.router = self.router.route(&path, methods);
-        for (path, item) in paths.paths {
+        for (path, mut item) in paths.paths {
+            name_operations(&mut item);
             match self.described.paths.paths.get_mut(&path) {
                 Some(known) => known.merge_operations(item),
                 None => {
@@ -63,6 +64,17 @@ impl Api {
         let components = self.described.components.get_or_insert_default();
         components.schemas.extend(schemas);
         self
+    }
+}
+
+/// Generators of clients name their functions so: the family and the act, unique in the whole.
+fn name_operations(item: &mut utoipa::openapi::PathItem) {
+    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+    for operation in operations.into_iter().flatten() {
+        let family = operation.tags.iter().flatten().next().map(|tag| tag.to_lowercase().replace(' ', "_"));
+        if let (Some(family), Some(act)) = (family, &operation.operation_id) {
+            operation.operation_id = Some(format!("{family}_{act}"));
+        }
     }
 }
 

@@ -90,7 +90,6 @@ impl From<PlaceLine> for PlaceView {
 #[into_params(parameter_in = Query)]
 struct PlacesQuery {
     /// Only those in this state.
-    #[param(inline)]
     state: Option<PlaceState>,
 }
 

@@ -90,7 +90,6 @@ impl From<MessageLine> for MessageView {
 #[into_params(parameter_in = Query)]
 struct MessagesQuery {
     /// Only in this state.
-    #[param(inline)]
     state: Option<MessageState>,
     /// Only about this event.
     event: Option<EventId>,

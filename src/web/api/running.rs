@@ -166,7 +166,6 @@ impl From<EventSummary> for EventRow {
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
     /// Those in this state; in any state without it.
-    #[param(inline)]
     state: Option<EventState>,
 }
 

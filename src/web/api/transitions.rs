@@ -34,7 +34,6 @@ struct FeedQuery {
     /// Only of this event.
     event: Option<EventId>,
     /// Only of this kind.
-    #[param(inline)]
     kind: Option<Kind>,
 }
 

@@ -3,6 +3,7 @@
 mod journey;
 mod once;
 mod organization;
+mod outside;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;
@@ -24,6 +25,8 @@ pub struct Shop {
     pub secret: Secret,
     /// With a key that is good for everything.
     pub program: Program,
+    /// That key.
+    pub token: String,
 }
 
 impl Shop {
@@ -32,7 +35,7 @@ impl Shop {
         let world = World::with(policy, places).await;
         let secret = secret();
         let mut settings = Settings::new("http://localhost".parse().expect("a URL"));
-        settings.limits.writes = 10_000;
+        settings.limits.writes = 1_000_000;
         settings.limits.joins = 1_000;
         let state = WebState::new(world.database.db().clone(), secret.clone(), settings);
         let router = web::router(state).expect("a router");
@@ -40,7 +43,7 @@ impl Shop {
         let organization = world.database.db().event(world.event).await.expect("the event").organization;
         let (_, token) = add_key(world.database.db(), organization, by, Scope::ALL).await;
         let program = Program::new(&router).with_token(&token);
-        Self { world, router, secret, program }
+        Self { world, router, secret, program, token }
     }
 
     /// With a key that is good for these alone.
