@@ -287,6 +287,9 @@ impl Db {
         let id = EventId(self.entropy().id());
         let settings = &new.settings;
         let mut tx = self.pool().begin().await?;
+        if let Some(made) = super::idempotency::done_before(&mut tx).await? {
+            return Ok(made);
+        }
         sqlx::query!(
             "INSERT INTO events (id, organization_id, slug, name, description, venue, zone, starts_at, state, list_state,
                                  list_opens_at, list_freezes_at, policy_version, created_at, rule_due_at)
@@ -311,6 +314,7 @@ impl Db {
         let record = Record::new(now, actor, Act::Created, Subject::Event(id), Reason::SetUp)
             .states(None, Some(EventState::Draft.as_str()));
         super::audit::append(&mut tx, id, &[record], self.entropy()).await?;
+        super::idempotency::remember(&mut tx, &id).await?;
         tx.commit().await?;
         Ok(id)
     }

@@ -79,7 +79,9 @@ pub fn name_of_act() -> Option<Uuid> {
     Some(Uuid::from_bytes(name))
 }
 
-fn claim() -> Option<Claim> {
+/// What this request claimed, for whoever acts for it in another task.
+#[must_use]
+pub fn claim() -> Option<Claim> {
     CLAIM.try_with(|claim| *claim).ok()
 }
 
@@ -99,27 +101,48 @@ impl LockedEvent {
     pub async fn remember<T: Serialize + Sync>(&mut self, outcome: &T) -> Result<(), DbError> {
         remember(self.connection(), outcome).await
     }
+
+    /// Whether this request's act was done before. If not, it is written down that it is done now: for acts that take
+    /// several transactions, and whose state says the rest.
+    ///
+    /// # Errors
+    /// As [`LockedEvent::done_before`].
+    pub async fn did_before(&mut self) -> Result<bool, DbError> {
+        let did = self.done_before::<bool>().await?.unwrap_or(false);
+        if !did {
+            self.remember(&true).await?;
+        }
+        Ok(did)
+    }
+
+    /// What the acts of several requests that are decided together came to, where they were done before.
+    ///
+    /// # Errors
+    /// As [`LockedEvent::done_before`].
+    pub async fn receipts<T: DeserializeOwned>(
+        &mut self,
+        claims: &[Option<Claim>],
+    ) -> Result<Vec<Option<T>>, DbError> {
+        receipts(self.connection(), claims).await
+    }
+
+    /// Writes down what the acts of several requests came to.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn remember_each<T: Serialize + Sync>(
+        &mut self,
+        outcomes: &[(Claim, T)],
+    ) -> Result<(), DbError> {
+        remember_each(self.connection(), outcomes).await
+    }
 }
 
 /// The same, in a transaction outside events.
 pub(super) async fn done_before<T: DeserializeOwned>(
     connection: &mut PgConnection,
 ) -> Result<Option<T>, DbError> {
-    let Some(claim) = claim() else { return Ok(None) };
-    let row = sqlx::query!(
-        "SELECT receipt FROM idempotency_keys WHERE key_hash = $1 AND lease = $2 FOR UPDATE",
-        &claim.key_hash[..],
-        claim.lease
-    )
-    .fetch_optional(connection)
-    .await?
-    .ok_or(DbError::Unavailable(sqlx::Error::WorkerCrashed))?;
-    row.receipt
-        .map(|receipt| {
-            serde_json::from_value(receipt)
-                .map_err(|error| DbError::Unreadable("receipt of an act", error.to_string()))
-        })
-        .transpose()
+    Ok(receipts(connection, &[claim()]).await?.pop().flatten())
 }
 
 /// The same, in a transaction outside events.
@@ -127,19 +150,77 @@ pub(super) async fn remember<T: Serialize + Sync>(
     connection: &mut PgConnection,
     outcome: &T,
 ) -> Result<(), DbError> {
-    let Some(claim) = claim() else { return Ok(()) };
-    let receipt = serde_json::to_value(outcome)
+    match claim() {
+        Some(claim) => remember_each(connection, &[(claim, outcome)]).await,
+        None => Ok(()),
+    }
+}
+
+async fn receipts<T: DeserializeOwned>(
+    connection: &mut PgConnection,
+    claims: &[Option<Claim>],
+) -> Result<Vec<Option<T>>, DbError> {
+    let mine: Vec<&Claim> = claims.iter().flatten().collect();
+    if mine.is_empty() {
+        return Ok(claims.iter().map(|_| None).collect());
+    }
+    let hashes: Vec<Vec<u8>> = mine.iter().map(|claim| claim.key_hash.to_vec()).collect();
+    let leases: Vec<Uuid> = mine.iter().map(|claim| claim.lease).collect();
+    let rows = sqlx::query!(
+        r#"SELECT k.key_hash, k.receipt FROM idempotency_keys k
+           JOIN unnest($1::bytea[], $2::uuid[]) AS c(key_hash, lease) ON c.key_hash = k.key_hash AND c.lease = k.lease
+           FOR UPDATE OF k"#,
+        &hashes,
+        &leases
+    )
+    .fetch_all(connection)
+    .await?;
+    if rows.len() != mine.len() {
+        return Err(DbError::Unavailable(sqlx::Error::WorkerCrashed));
+    }
+    let receipt = |claim: &Option<Claim>| {
+        let row = rows.iter().find(|row| claim.is_some_and(|claim| row.key_hash == claim.key_hash))?;
+        row.receipt.clone()
+    };
+    claims
+        .iter()
+        .map(|claim| {
+            receipt(claim)
+                .map(|receipt| {
+                    serde_json::from_value(receipt)
+                        .map_err(|error| DbError::Unreadable("receipt of an act", error.to_string()))
+                })
+                .transpose()
+        })
+        .collect()
+}
+
+async fn remember_each<T: Serialize + Sync>(
+    connection: &mut PgConnection,
+    outcomes: &[(Claim, T)],
+) -> Result<(), DbError> {
+    if outcomes.is_empty() {
+        return Ok(());
+    }
+    let hashes: Vec<Vec<u8>> = outcomes.iter().map(|(claim, _)| claim.key_hash.to_vec()).collect();
+    let leases: Vec<Uuid> = outcomes.iter().map(|(claim, _)| claim.lease).collect();
+    let receipts = outcomes
+        .iter()
+        .map(|(_, outcome)| serde_json::to_value(outcome))
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| DbError::Unreadable("receipt of an act", error.to_string()))?;
     let changed = sqlx::query!(
-        "UPDATE idempotency_keys SET receipt = $3 WHERE key_hash = $1 AND lease = $2 AND receipt IS NULL",
-        &claim.key_hash[..],
-        claim.lease,
-        receipt
+        "UPDATE idempotency_keys k SET receipt = r.receipt
+         FROM unnest($1::bytea[], $2::uuid[], $3::jsonb[]) AS r(key_hash, lease, receipt)
+         WHERE k.key_hash = r.key_hash AND k.lease = r.lease AND k.receipt IS NULL",
+        &hashes,
+        &leases,
+        &receipts
     )
     .execute(connection)
     .await?
     .rows_affected();
-    super::must_change(changed, 1, "receipt of an act")
+    super::must_change(changed, outcomes.len(), "receipt of an act")
 }
 
 impl Db {

@@ -277,6 +277,10 @@ impl Db {
         by: &(impl std::fmt::Display + Sync),
     ) -> Result<u64, DbError> {
         let now = self.now().await?;
+        let mut tx = self.pool().begin().await?;
+        if let Some(changed) = super::idempotency::done_before(&mut tx).await? {
+            return Ok(changed);
+        }
         let changed = sqlx::query!(
             r#"WITH dead AS (
                    SELECT event_id, id FROM messages
@@ -288,9 +292,13 @@ impl Db {
             message.map(|id| id.0),
             now,
         )
-        .execute(self.pool())
+        .execute(&mut *tx)
         .await?
         .rows_affected();
+        if changed > 0 {
+            super::idempotency::remember(&mut tx, &changed).await?;
+        }
+        tx.commit().await?;
         tracing::info!(%by, count = changed, "dead letters are sent again");
         if changed > 0 {
             self.hints().message.notify_one();

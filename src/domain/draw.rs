@@ -136,7 +136,7 @@ pub fn quicknet_time(round: i64) -> i64 {
 }
 
 /// A beacon's value that is not what was announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum BeaconError {
     /// Not hexadecimal, or not the length of a signature.
     #[error("This is not a signature of drand: 96 hexadecimal digits are expected.")]

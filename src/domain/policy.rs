@@ -421,7 +421,7 @@ impl Policy {
 }
 
 /// A person would have more places than the rule lets one person have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enough {
     /// So many they have booked.
     pub has: i32,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use chrono::Duration;
+use uuid::Uuid;
 
 use super::ending::{Ending, end_offers, labels};
 use super::telling::made_up;
@@ -157,7 +158,7 @@ impl Waitlist {
     /// What the database says; then nothing was decided, or it is not known ([`DbError::CommitUnknown`]).
     pub async fn begin_accept(&self, event: EventId, commands: &[Accept]) -> Result<Vec<Begun>, DbError> {
         let lease = self.services.lease();
-        decide!(self, event, async |event| accept(event, commands, lease).await).await
+        decide!(self, event, async |event| accept(event, commands, None, lease).await).await
     }
 
     /// Decides offers of one event that were declined, in this order, and answers each.
@@ -189,9 +190,12 @@ async fn read(event: &mut LockedEvent, ids: &[OfferId]) -> Result<Known, DbError
     })
 }
 
+/// What the outbox says of an accept is said of its offer, or of what the act is `named` by whoever books for somebody who
+/// has one: so they find it again.
 pub(super) async fn accept(
     event: &mut LockedEvent,
     commands: &[Accept],
+    named: Option<Uuid>,
     lease: Duration,
 ) -> Result<Vec<Begun>, DbError> {
     let ids: Vec<OfferId> = commands.iter().map(|command| command.offer).collect();
@@ -258,7 +262,7 @@ pub(super) async fn accept(
     if outside {
         asking = begin_outside(event, &accepted, taken, lease).await?;
     } else {
-        take(event, &known, &accepted, &references, taken).await?;
+        take(event, &known, &accepted, named, &references, taken).await?;
     }
     // Where only so many offers may be pending, an answer makes room for the next; and whoever was called for what a
     // call took is told of what else is open.
@@ -323,7 +327,7 @@ pub(super) async fn taken_outside(
 ) -> Result<(), DbError> {
     let known = read(event, &[offer.id]).await?;
     let references = HashMap::from([(offer.id, reference.to_owned())]);
-    take(event, &known, &[(*command, offer)], &references, HashMap::new()).await?;
+    take(event, &known, &[(*command, offer)], None, &references, HashMap::new()).await?;
     event.want_pass();
     Ok(())
 }
@@ -385,6 +389,7 @@ async fn take(
     event: &mut LockedEvent,
     known: &Known,
     accepted: &[(Accept, &Offer)],
+    named: Option<Uuid>,
     references: &HashMap<OfferId, String>,
     mut held: HashMap<OfferId, Vec<Place>>,
 ) -> Result<(), DbError> {
@@ -405,7 +410,7 @@ async fn take(
         event.tell(Draft {
             person: entry.person,
             occasion: Occasion::Accepted,
-            subject: offer.id.0,
+            subject: named.unwrap_or(offer.id.0),
             count: offer.reactivations,
             facts: Facts {
                 entry: Some(entry.id.0),

@@ -21,6 +21,8 @@ pub enum AttributesOutcome {
     Already,
     /// This would go away although places have it or people want it.
     InUse(InUse),
+    /// This one comes twice, or would be of another measure than it is.
+    NotTheSame(Attribute),
     /// Somebody else changed the event since the form was opened.
     Stale,
 }
@@ -79,6 +81,9 @@ impl Waitlist {
             }
             if event.event().form_version != form_version {
                 return Ok(AttributesOutcome::Stale);
+            }
+            if let Some(wrong) = first_not_the_same(&event.event().attributes, attributes) {
+                return Ok(AttributesOutcome::NotTheSame(wrong.clone()));
             }
             if let Some(used) = event.taken_away_in_use(attributes).await? {
                 return Ok(AttributesOutcome::InUse(used));
@@ -190,4 +195,13 @@ impl Waitlist {
         })
         .await
     }
+}
+
+/// What is said of places and wanted by people is kept by the attribute's key: nothing else ever has that key.
+fn first_not_the_same<'a>(before: &[Attribute], after: &'a [Attribute]) -> Option<&'a Attribute> {
+    after.iter().enumerate().find_map(|(at, attribute)| {
+        let twice = after[..at].iter().any(|earlier| earlier.key == attribute.key);
+        let is_other = |known: &Attribute| known.key == attribute.key && known.measure != attribute.measure;
+        (twice || before.iter().any(is_other)).then_some(attribute)
+    })
 }

@@ -1,6 +1,8 @@
 //! Priority: putting an entry into a group that goes first, or back among everybody else.
 
-use super::{Waitlist, decide};
+use serde::{Deserialize, Serialize};
+
+use super::{Waitlist, decide_once};
 use crate::db::DbError;
 use crate::db::entries::EntryMove;
 use crate::domain::audit::{Act, Actor};
@@ -10,7 +12,7 @@ use crate::domain::policy::{Band, Ordering};
 use crate::domain::reason::StaffReason;
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BandOutcome {
     /// In this group now; none is everybody else.
     Moved(Option<Band>),
@@ -40,7 +42,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<BandOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             event.nothing_to_write();
             let policy = event.policy().await?;
             if policy.ordering != Ordering::Priority {

@@ -123,7 +123,8 @@ impl Waitlist {
         match outcome {
             // Staff who book for somebody with a live offer accept it on their behalf.
             BookOutcome::HasOffer(offer) if command.actor.is_staff() => {
-                match self.accept_for(event, offer, command.actor, &command.reason).await? {
+                let named = Some(act(command));
+                match self.accept_as(event, offer, named, command.actor, &command.reason).await? {
                     AcceptOutcome::Accepted { reference, party }
                     | AcceptOutcome::AlreadyAccepted { reference, party } => {
                         Ok(BookOutcome::Booked { reference, party })

@@ -1,5 +1,7 @@
 //! Capacity that came back elsewhere: another system says so, once or several times, in whatever order.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Waitlist, decide};
@@ -52,6 +54,8 @@ pub enum CapacityOutcome {
     OtherBody,
     /// This name belongs to a place that the event has and that has not come back to it.
     PlaceIsHere(String),
+    /// Two of the places have this name.
+    NamedTwice(String),
     /// The event has no such booking.
     NoSuchBooking,
     /// The event tells as many kinds of places apart as it can.
@@ -90,6 +94,10 @@ async fn released(
         Returned::Quantity(count) => add(event, told, &vec![(None, Said::default()); *count], actor).await?,
         Returned::Named(named) => {
             let labels: Vec<String> = named.iter().filter_map(|(label, _)| label.clone()).collect();
+            let mut seen = HashSet::new();
+            if let Some(twice) = labels.iter().find(|label| !seen.insert(*label)) {
+                return Ok(CapacityOutcome::NamedTwice(twice.clone()));
+            }
             if let Some(label) = event.first_label_in_use(&labels).await? {
                 return Ok(CapacityOutcome::PlaceIsHere(label));
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Waitlist, decide, decide_once};
+use super::{Waitlist, decide_once};
 use crate::db::draws::{Cause, Draw, NewDraw};
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::Actor;
@@ -49,7 +49,7 @@ pub enum DrawOutcome {
 }
 
 /// What came of a beacon's value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BeaconOutcome {
     /// Drawn with it.
     Drawn {
@@ -104,7 +104,7 @@ impl Waitlist {
         signature: &str,
         actor: Actor,
     ) -> Result<BeaconOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             event.nothing_to_write();
             let waiting = event.last_draw().await?.filter(|draw| draw.drawn_at.is_none());
             let Some((draw, round)) = waiting.and_then(|draw| draw.round.map(|round| (draw, round))) else {

@@ -1,9 +1,11 @@
 //! An event's life: published, changed, cancelled, un-cancelled, over; and its rule.
 
+use serde::{Deserialize, Serialize};
+
 use super::draws;
 use super::lists::revoke_pending;
 use super::pass::{CHUNK, REORDERED};
-use super::{Waitlist, decide};
+use super::{Waitlist, decide, decide_once};
 use crate::db::entries::EntryMove;
 use crate::db::events::{EventSettings, NewEvent};
 use crate::db::messages::Draft;
@@ -30,7 +32,7 @@ pub enum CreateOutcome {
 }
 
 /// What came of changing an event's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventOutcome {
     /// As asked.
     Done {
@@ -117,7 +119,7 @@ impl Waitlist {
         reason: Reason,
         note: Option<&str>,
     ) -> Result<EventOutcome, DbError> {
-        decide!(self, event, async |event| match event.event().state {
+        decide_once!(self, event, async |event| match event.event().state {
             EventState::Draft if event.event().started(event.now()) => {
                 event.nothing_to_write();
                 Ok(EventOutcome::StartsInPast)
@@ -249,6 +251,10 @@ impl Waitlist {
                         return Ok(Err(EventState::Over));
                     }
                 }
+                if event.event().state != EventState::Cancelled && event.did_before().await? {
+                    event.nothing_to_write();
+                    return Ok(Ok((None, 0, 0)));
+                }
                 // Passes help to close a long list: how many there were is counted before.
                 let before = if event.event().state == EventState::Cancelled {
                     None
@@ -299,6 +305,10 @@ impl Waitlist {
         loop {
             let step = decide!(self, event, async |event| {
                 let from = event.event().state;
+                if from == EventState::Cancelled && event.did_before().await? {
+                    event.nothing_to_write();
+                    return Ok(Ok((false, 0)));
+                }
                 if from == EventState::Cancelled {
                     let to =
                         if event.was_published().await? { EventState::Published } else { EventState::Draft };

@@ -5,6 +5,7 @@ use chrono::Duration;
 use super::{Waitlist, decide};
 use crate::db::attributes::{OpenKind, count};
 use crate::db::entries::{EntryMove, NewEntry};
+use crate::db::idempotency::Claim;
 use crate::db::messages::Draft;
 use crate::db::{DbError, LockedEvent};
 use crate::domain::attribute::Wants;
@@ -126,7 +127,46 @@ impl Waitlist {
     /// # Errors
     /// What the database says.
     pub async fn join(&self, event: EventId, commands: &[Join]) -> Result<Vec<JoinOutcome>, DbError> {
-        decide!(self, event, async |event| join(event, commands).await).await
+        let commands: Vec<_> = commands.iter().map(|command| (command.clone(), None)).collect();
+        self.join_once(event, &commands).await
+    }
+
+    /// The same for requests that may name their act: whoever left since they joined by it does not join again when it
+    /// is repeated.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn join_once(
+        &self,
+        event: EventId,
+        commands: &[(Join, Option<Claim>)],
+    ) -> Result<Vec<JoinOutcome>, DbError> {
+        let claims: Vec<Option<Claim>> = commands.iter().map(|(_, claim)| *claim).collect();
+        decide!(self, event, async |event| {
+            let before: Vec<Option<EntryId>> = event.receipts(&claims).await?;
+            let new = std::iter::zip(commands, &before).filter(|(_, before)| before.is_none());
+            let new: Vec<Join> = new.map(|((command, _), _)| command.clone()).collect();
+            let mut joined = if new.is_empty() {
+                event.nothing_to_write();
+                vec![].into_iter()
+            } else {
+                join(event, &new).await?.into_iter()
+            };
+            let (mut outcomes, mut done) = (Vec::with_capacity(commands.len()), Vec::new());
+            for ((_, claim), before) in std::iter::zip(commands, before) {
+                let outcome = match before {
+                    Some(entry) => JoinOutcome::Already(event.entry(entry).await?),
+                    None => joined.next().ok_or(DbError::NotFound)?,
+                };
+                if let (JoinOutcome::Joined(entry), Some(claim)) = (&outcome, claim) {
+                    done.push((*claim, entry.id));
+                }
+                outcomes.push(outcome);
+            }
+            event.remember_each(&done).await?;
+            Ok(outcomes)
+        })
+        .await
     }
 
     /// Sends a code to a person's address.

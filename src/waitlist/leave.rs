@@ -1,7 +1,9 @@
 //! Leaving the list in every state, being taken off by staff, pausing and resuming.
 
+use serde::{Deserialize, Serialize};
+
 use super::ending::{Ending, end_offers};
-use super::{Waitlist, decide};
+use super::{Waitlist, decide_once};
 use crate::db::entries::EntryMove;
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
@@ -12,7 +14,7 @@ use crate::domain::offer::{OfferAct, OfferState};
 use crate::domain::reason::{Reason, StaffReason};
 
 /// What came of leaving, or of taking somebody off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaveOutcome {
     /// Off the list; with `offer_declined`, a live offer went to the next.
     Left {
@@ -26,12 +28,16 @@ pub enum LeaveOutcome {
 }
 
 /// What came of pausing or resuming.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PauseOutcome {
     /// As asked.
     Done,
     /// It was so before.
     Already,
+    /// Staff paused it: its person cannot change that.
+    PausedByStaff,
+    /// A pause ends in the future.
+    UntilPast,
     /// Only an entry in the line can be paused: this is its state.
     NotWaiting(EntryState),
 }
@@ -42,7 +48,7 @@ impl Waitlist {
     /// # Errors
     /// [`DbError::NotFound`] when this event has no such entry, or what the database says.
     pub async fn leave(&self, event: EventId, entry: EntryId, actor: Actor) -> Result<LeaveOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             take_off(event, entry, EntryState::Withdrawn, Act::Left, Reason::Left, None, actor).await
         })
         .await
@@ -59,7 +65,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<LeaveOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let note = reason.note.clone();
             take_off(event, entry, EntryState::Removed, Act::Removed, reason.reason, note, actor).await
         })
@@ -79,16 +85,20 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
-            // A person does not make staff's pause their own, and could then end it.
-            if matches!(actor, Actor::Person(_)) && before.paused.is_some() {
+            if until.is_some_and(|until| until <= event.now()) {
                 event.nothing_to_write();
-                return Ok(PauseOutcome::Already);
+                return Ok(PauseOutcome::UntilPast);
+            }
+            // A person does not make staff's pause their own, and could then end it.
+            if matches!(actor, Actor::Person(_)) && before.paused == Some(PausedBy::Staff) {
+                event.nothing_to_write();
+                return Ok(PauseOutcome::PausedByStaff);
             }
             let after = Entry { paused: Some(by), paused_until: until, ..before.clone() };
             change(event, before, after, actor, Act::Paused, reason).await
@@ -107,7 +117,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();
@@ -116,7 +126,7 @@ impl Waitlist {
             // What staff paused, staff resume, also in the moment after the person's page was read.
             if matches!(actor, Actor::Person(_)) && before.paused == Some(PausedBy::Staff) {
                 event.nothing_to_write();
-                return Ok(PauseOutcome::Already);
+                return Ok(PauseOutcome::PausedByStaff);
             }
             let after = Entry { paused: None, paused_until: None, silent_offers: 0, ..before.clone() };
             let outcome = change(event, before, after, actor, Act::Resumed, reason).await?;
@@ -140,7 +150,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PauseOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let before = event.entry(entry).await?;
             if before.state != EntryState::Waiting {
                 event.nothing_to_write();

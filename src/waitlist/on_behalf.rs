@@ -1,6 +1,8 @@
 //! Answers that customers give by telephone or in person, written down by staff. The transition is the same as the
 //! customer's own; a record beside it says who took the answer, and why it did not come by the page.
 
+use uuid::Uuid;
+
 use super::answer::{self, Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
 use super::{Waitlist, decide};
 use crate::db::{DbError, LockedEvent};
@@ -21,11 +23,24 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<AcceptOutcome, DbError> {
+        self.accept_as(event, offer, None, actor, reason).await
+    }
+
+    /// The same, by an act that has a name of its own in the outbox: see [`answer::accept`].
+    pub(super) async fn accept_as(
+        &self,
+        event: EventId,
+        offer: OfferId,
+        named: Option<Uuid>,
+        actor: Actor,
+        reason: &StaffReason,
+    ) -> Result<AcceptOutcome, DbError> {
         let lease = self.services.lease();
         let begun = decide!(self, event, async |event| {
             let known = event.offer(offer).await?;
             let accept = Accept { offer, person: known.person, actor };
-            let begun = answer::accept(event, &[accept], lease).await?.pop().ok_or(DbError::NotFound)?;
+            let begun =
+                answer::accept(event, &[accept], named, lease).await?.pop().ok_or(DbError::NotFound)?;
             if matches!(begun, Begun::Decided(AcceptOutcome::Accepted { .. }) | Begun::Asking(_)) {
                 record(event, &known, actor, reason);
             }

@@ -93,7 +93,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<RetireOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let places = event.places(places).await?;
             retire(event, places, actor, reason).await
         })

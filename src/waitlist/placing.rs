@@ -1,7 +1,9 @@
 //! Putting an entry at another number of the line, with a reason: whoever is there and everybody behind are one further
 //! back.
 
-use super::{Waitlist, decide};
+use serde::{Deserialize, Serialize};
+
+use super::{Waitlist, decide_once};
 use crate::db::entries::EntryMove;
 use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
@@ -15,7 +17,7 @@ use crate::domain::reason::{Reason, StaffReason};
 const CLOSE: i64 = 1_000;
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlacingOutcome {
     /// It has this number.
     Placed,
@@ -48,7 +50,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<PlacingOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             event.nothing_to_write();
             let policy = event.policy().await?;
             if policy.ordering == Ordering::Lottery {

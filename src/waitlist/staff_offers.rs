@@ -1,12 +1,13 @@
 //! What staff do to offers: make one by hand, revoke, reactivate, extend, and release a place by its name.
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::bookings::CancelOutcome;
 use super::ending::{Ending, end_offers};
 use super::pass::tell_of_offer;
 use super::telling::{made_up, tell_of_more_time};
-use super::{Waitlist, decide};
+use super::{Waitlist, decide_once};
 use crate::db::entries::EntryMove;
 use crate::db::offers::{NewOffer, OfferMove};
 use crate::db::places::{Place, PlaceMove};
@@ -14,7 +15,7 @@ use crate::db::{DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor};
 use crate::domain::entry::{Entry, EntryState, Return};
 use crate::domain::event::{EventState, ListState};
-use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, StaffId};
+use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PlaceId, StaffId};
 use crate::domain::kinds::Kinds;
 use crate::domain::message::Occasion;
 use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
@@ -38,7 +39,7 @@ words! {
 }
 
 /// What came of revoking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RevokeOutcome {
     /// Taken back.
     Revoked,
@@ -54,7 +55,7 @@ pub enum RevokeOutcome {
 }
 
 /// What came of reactivating.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReactivateOutcome {
     /// Pending again, until this instant.
     Reactivated {
@@ -82,7 +83,7 @@ pub enum ReactivateOutcome {
 }
 
 /// What came of an offer by staff.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfferOutcome {
     /// Made, until this instant.
     Offered {
@@ -108,7 +109,7 @@ pub enum OfferOutcome {
 }
 
 /// What came of moving a deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExtendOutcome {
     /// Moved to this instant.
     Extended {
@@ -134,7 +135,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<RevokeOutcome, DbError> {
-        decide!(self, event, async |event| revoke(event, offer, after, actor, reason).await).await
+        decide_once!(self, event, async |event| revoke(event, offer, after, actor, reason).await).await
     }
 
     /// Gives an expired or revoked hold again, with a new deadline and any open places.
@@ -149,7 +150,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ReactivateOutcome, DbError> {
-        decide!(self, event, async |event| reactivate(self, event, offer, deadline, actor, reason).await)
+        decide_once!(self, event, async |event| reactivate(self, event, offer, deadline, actor, reason).await)
             .await
     }
 
@@ -165,7 +166,8 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<OfferOutcome, DbError> {
-        decide!(self, event, async |event| offer_to(self, event, entry, deadline, actor, reason).await).await
+        decide_once!(self, event, async |event| offer_to(self, event, entry, deadline, actor, reason).await)
+            .await
     }
 
     /// Moves the deadline of a pending offer further away, at most to the start.
@@ -180,7 +182,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ExtendOutcome, DbError> {
-        decide!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             let before = vec![event.offer(offer).await?];
             let before = made_up(event, before).await?.pop().ok_or(DbError::NotFound)?;
             if !before.is_claimable(event.now()) {
@@ -460,21 +462,36 @@ pub enum ReleaseOutcome {
     },
     /// The hold became something else meanwhile.
     NotPending(OfferState),
+    /// What was named has another place, not this one.
+    Elsewhere,
 }
 
 impl Waitlist {
-    /// Releases a place: cancels the booking, or revokes the hold, that had it when staff looked.
+    /// Releases a place: cancels the booking, or revokes the hold, that had it when staff looked. Once that is over,
+    /// the place is taken from nobody who has it since.
     ///
     /// # Errors
-    /// [`DbError::NotFound`] when this event has no such booking or hold, or what the database says.
+    /// [`DbError::NotFound`] when this event has no such place, booking or hold, or what the database says.
     pub async fn release_place(
         &self,
         event: EventId,
+        place: PlaceId,
         seen: Holder,
         after: AfterRevoke,
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ReleaseOutcome, DbError> {
+        // A hold and a booking keep their places as long as they live: what is read here without the lock can only end.
+        let there = self.db.find_place(event, place).await?;
+        let elsewhere = match seen {
+            Holder::Hold(offer) => {
+                there.offer != Some(offer) && !self.db.places_held_by(event, offer).await?.is_empty()
+            }
+            Holder::Booking(booking) => self.db.find_booking(booking).await?.place != place,
+        };
+        if elsewhere {
+            return Ok(ReleaseOutcome::Elsewhere);
+        }
         Ok(match seen {
             Holder::Hold(offer) => match self.revoke(event, offer, after, actor, reason).await? {
                 RevokeOutcome::Revoked => ReleaseOutcome::HoldRevoked,

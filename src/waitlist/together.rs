@@ -14,6 +14,7 @@ use super::Waitlist;
 use super::answer::{Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
 use super::join::{Join, JoinOutcome};
 use crate::db::DbError;
+use crate::db::idempotency::{Claim, claim};
 use crate::domain::ids::EventId;
 
 /// The most commands decided in one transaction: with a hundred, accepts cost a thirtieth of one alone.
@@ -127,7 +128,7 @@ pub struct Together {
     waitlist: Waitlist,
     accepts: Arc<Queues<Accept, Begun>>,
     declines: Arc<Queues<Decline, DeclineOutcome>>,
-    joins: Arc<Queues<Join, JoinOutcome>>,
+    joins: Arc<Queues<(Join, Option<Claim>), JoinOutcome>>,
 }
 
 impl Together {
@@ -180,9 +181,9 @@ impl Together {
     pub async fn join(&self, event: EventId, command: Join) -> Result<JoinOutcome, DbError> {
         let waitlist = self.waitlist.clone();
         let answer = Arc::clone(&self.joins)
-            .ask(event, command, move |commands| {
+            .ask(event, (command, claim()), move |commands| {
                 let waitlist = waitlist.clone();
-                async move { waitlist.join(event, &commands).await }
+                async move { waitlist.join_once(event, &commands).await }
             })
             .await;
         self.waitlist.db().metrics().joined(answer.as_ref().map_or("failed", JoinOutcome::as_str));

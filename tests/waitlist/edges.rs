@@ -172,9 +172,9 @@ async fn what_staff_paused_in_this_very_moment_its_person_neither_resumes_nor_ta
     assert_eq!(paused.expect("paused"), PauseOutcome::Done);
 
     let taken = world.waitlist.pause(world.event, entry.id, PausedBy::Person, None, ann, &reason).await;
-    assert_eq!(taken.expect("an answer"), PauseOutcome::Already);
+    assert_eq!(taken.expect("an answer"), PauseOutcome::PausedByStaff);
     let resumed = world.waitlist.resume(world.event, entry.id, ann, &reason).await;
-    assert_eq!(resumed.expect("an answer"), PauseOutcome::Already);
+    assert_eq!(resumed.expect("an answer"), PauseOutcome::PausedByStaff);
     assert_eq!(world.entry(entry.id).await.paused, Some(PausedBy::Staff));
 }
 
@@ -196,6 +196,14 @@ async fn staff_who_book_for_somebody_with_an_offer_accept_it_and_their_reason_is
     };
     let booked = world.waitlist.book(world.event, &book).await.expect("an answer");
     assert!(matches!(booked, BookOutcome::Booked { party: 1, .. }), "{booked:?}");
+    // The form comes again, or its program lost the answer: what it did is not done a second time on free places.
+    world.add_places(1).await;
+    world.settle().await;
+    assert_eq!(world.waitlist.book(world.event, &book).await.expect("an answer"), booked);
+    assert_eq!(
+        (world.bookings(entry.person).await.len(), world.told(entry.person, "accepted").await),
+        (1, 1)
+    );
     let steps = world.waitlist.db().history_of(world.event, offer.id.0, 10).await.expect("the history");
     let why = steps.iter().find(|step| step.act == Some(Act::AnswerRecorded)).expect("why");
     assert_eq!((why.reason, &why.note), (Some(Reason::Unreachable), &note));

@@ -429,12 +429,14 @@ async fn two_staff_release_the_same_place_and_the_second_is_told_who_did_it() {
     world.booked("Zoe", 1).await;
     let ann = world.waiting("Ann", 1).await;
     let seen = Holder::Booking(world.bookings(world.person("Zoe").await).await[0]);
-    let (event, actor) = (world.event, world.actor());
-    let first = world.waitlist.release_place(event, seen, AfterRevoke::SetAside, actor, &reason()).await;
+    let (event, actor, because) = (world.event, world.actor(), reason());
+    let place = world.database.db().all_places(event).await.expect("places")[0].id;
+    let release = || world.waitlist.release_place(event, place, seen, AfterRevoke::SetAside, actor, &because);
+    let first = release().await;
     assert_eq!(first.expect("released"), ReleaseOutcome::BookingCancelled);
     world.settle().await;
     let offer = world.live_offer(ann.id).await;
-    let second = world.waitlist.release_place(event, seen, AfterRevoke::SetAside, actor, &reason()).await;
+    let second = release().await;
     assert_eq!(second.expect("told"), ReleaseOutcome::Already { by: Some(world.staff), at: world.now() });
     assert_eq!(
         world.offer(ann.id).await.expect("offer").state,

@@ -241,16 +241,16 @@ async fn show(
 
 /// Cancel a booking
 ///
-/// All places of the party come back and go to the next in line. Cancelling twice does no harm.
-#[utoipa::path(delete, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path)),
-    request_body = Because,
+/// All places of the party come back and go to the next in line. Cancelling twice does no harm. A program says why, with
+/// the scope `bookings:write`.
+#[utoipa::path(delete, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path), Because),
     responses((status = 200, description = "As it is now.", body = BookingView),
               (status = 202, description = "The booking service has not answered yet: ask again.", body = BookingView)))]
 async fn cancel(
     State(state): State<WebState>,
     caller: Caller,
     Path(id): Path<BookingId>,
-    Json(request): Json<Because>,
+    Query(request): Query<Because>,
 ) -> Result<Answer<BookingView>, Failed> {
     let booking = booking_of(&state, &caller, id, Scope::BookingsWrite).await?;
     let reason = reason_of(&caller, &request.reason, &request.note, Reason::Cancelled)?;

@@ -329,18 +329,35 @@ pub(super) fn over(state: EntryState) -> Refusal {
 
 /// Leave the list
 ///
-/// While offered this declines the offer, too. Leaving twice does no harm.
-#[utoipa::path(delete, path = "/v1/waitlist/{entry}", tag = "Entries", params(("entry" = EntryId, Path)),
+/// While offered this declines the offer, too. Leaving twice does no harm. For a customer themselves; a program says why
+/// it takes somebody off: `POST /v1/waitlist/{entry}:remove`, or here by `reason` and `note`, with the scope `entries:write`.
+#[utoipa::path(delete, path = "/v1/waitlist/{entry}", tag = "Entries", params(("entry" = EntryId, Path), Because),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn leave(
     State(state): State<WebState>,
     caller: Caller,
     Path(id): Path<EntryId>,
+    Query(because): Query<Because>,
 ) -> Result<Answer<EntryView>, Failed> {
     let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
-    match state.waitlist().leave(entry.event.id, id, caller.actor()).await? {
-        LeaveOutcome::Left { .. } | LeaveOutcome::Already(EntryState::Withdrawn) => {
-            Ok(Answer::ok(entry_now(&state, &caller, id).await?))
+    let (waitlist, event) = (state.waitlist(), entry.event.id);
+    let outcome = match caller.who {
+        Who::Person(..) => waitlist.leave(event, id, caller.actor()).await?,
+        Who::Key(_) => waitlist.remove(event, id, caller.actor(), &because.parse()?).await?,
+    };
+    left(&state, &caller, id, outcome).await
+}
+
+/// The entry as it is after it was taken off the list.
+pub(super) async fn left(
+    state: &WebState,
+    caller: &Caller,
+    id: EntryId,
+    outcome: LeaveOutcome,
+) -> Result<Answer<EntryView>, Failed> {
+    match outcome {
+        LeaveOutcome::Left { .. } | LeaveOutcome::Already(EntryState::Withdrawn | EntryState::Removed) => {
+            Ok(Answer::ok(entry_now(state, caller, id).await?))
         }
         LeaveOutcome::Already(state) => Err(over(state).into()),
         LeaveOutcome::BeingConfirmed => Err(being_confirmed().into()),
@@ -381,9 +398,6 @@ async fn pause(
     Json(request): Json<PauseRequest>,
 ) -> Result<Answer<EntryView>, Failed> {
     let entry = entry_of(&state, &caller, id, Scope::EntriesWrite).await?;
-    if request.until.is_some_and(|until| until <= caller.now) {
-        return Err(Refusal::field("until", "The end of a pause has to be in the future.").into());
-    }
     let reason = reason_of(&caller, &request.reason, &request.note, Reason::Paused)?;
     let by = if matches!(caller.who, Who::Key(_)) { PausedBy::Staff } else { PausedBy::Person };
     let event = entry.event.id;
@@ -418,6 +432,15 @@ pub(super) async fn paused(
 ) -> Result<Answer<EntryView>, Failed> {
     match outcome {
         PauseOutcome::Done | PauseOutcome::Already => Ok(Answer::ok(entry_now(state, caller, id).await?)),
+        PauseOutcome::PausedByStaff => Err(Refusal::new(
+            Code::WrongState,
+            "The organizer paused it, and only they can resume it. Nothing was done.",
+        )
+        .with("paused", PausedBy::Staff)
+        .into()),
+        PauseOutcome::UntilPast => {
+            Err(Refusal::field("until", "The end of a pause has to be in the future.").into())
+        }
         PauseOutcome::NotWaiting(now) => Err(over(now).into()),
     }
 }

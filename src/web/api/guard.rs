@@ -3,7 +3,7 @@
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -191,10 +191,11 @@ async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -
     let request = Request::from_parts(parts, Body::from(bytes));
     let response = under(claim, next.run(request)).await;
     let status = response.status();
-    // What is not decided yet, or was not done at all, is asked again; so is what broke.
+    // What is not decided yet, or was not done at all, is asked again; so is what broke, and what says when to ask again.
     let kept = !(status == StatusCode::ACCEPTED
         || status == StatusCode::TOO_MANY_REQUESTS
         || status.is_server_error()
+        || response.headers().contains_key(RETRY_AFTER)
         || response.extensions().get::<Unkept>().is_some());
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, usize::MAX).await else {

@@ -87,11 +87,12 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
-/// Why staff act, as their programs say it.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+/// Why staff act, as their programs say it: in a body, or in the query of a DELETE, whose body many clients drop.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema, IntoParams)]
 #[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct Because {
-    /// A reason that staff may give; `GET /v1/reasons` lists them.
+    /// A reason that staff may give; `GET /v1/reasons` lists them. Customers need none.
     pub reason: String,
     /// In one's own words; needed with the reason `other`. At most 2,000 characters.
     pub note: String,

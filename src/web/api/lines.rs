@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::caller::Caller;
-use super::entries::{being_confirmed, entry_now, entry_of, over, paused};
+use super::entries::{entry_now, entry_of, left, over, paused};
 use super::json::{Answer, Because, Json, Listed, Paging, because};
 use super::problem::{Code, Failed, Refusal};
 use super::views::EntryView;
@@ -18,7 +18,6 @@ use crate::domain::entry::{EntryState, OrderKey};
 use crate::domain::ids::{EntryId, EventId, OfferId};
 use crate::domain::key::Scope;
 use crate::waitlist::bands::BandOutcome;
-use crate::waitlist::leave::LeaveOutcome;
 use crate::waitlist::placing::PlacingOutcome;
 use crate::web::WebState;
 use crate::web::extract::{Path, Query};
@@ -135,13 +134,8 @@ async fn remove(
 ) -> Result<Answer<EntryView>, Failed> {
     let event = event_of(&state, &caller, id).await?;
     let reason = request.parse()?;
-    match state.waitlist().remove(event, id, caller.actor(), &reason).await? {
-        LeaveOutcome::Left { .. } | LeaveOutcome::Already(EntryState::Removed) => {
-            Ok(Answer::ok(entry_now(&state, &caller, id).await?))
-        }
-        LeaveOutcome::Already(now) => Err(over(now).into()),
-        LeaveOutcome::BeingConfirmed => Err(being_confirmed().into()),
-    }
+    let outcome = state.waitlist().remove(event, id, caller.actor(), &reason).await?;
+    left(&state, &caller, id, outcome).await
 }
 
 /// Bring somebody back into the line

@@ -108,7 +108,8 @@ async fn accept(
             Code::TakenByFaster,
             "Nothing was kept for this call, and somebody was faster. It stays pending: places may come back.",
         )
-        .with("open", open),
+        .with("open", open)
+        .again_in(60),
         AcceptOutcome::NotYours => {
             Refusal::new(Code::NotYours, "This offer was made to somebody else. Nothing was done.")
         }
@@ -132,7 +133,8 @@ pub(super) fn not_pending(state: OfferState) -> Refusal {
         OfferState::Revoked => "The offer was taken back.",
         OfferState::Conflicted => "The booking service said that the place was gone.",
     };
-    Refusal::new(Code::NotPending, detail).with("state", state)
+    let refusal = Refusal::new(Code::NotPending, detail).with("state", state);
+    if state == OfferState::Accepting { refusal.again_in(5) } else { refusal }
 }
 
 /// Decline an offer

@@ -320,10 +320,16 @@ async fn lower(
     Ok(Answer::ok(retired(&outcome)))
 }
 
-/// A place is to come back.
+/// A place is to come back from what has it: its `offer` or its `booking`, one of the two.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseRequest {
+    /// The offer that keeps the place: it is revoked.
+    #[serde(default)]
+    offer: Option<OfferId>,
+    /// The booking that has the place: it is cancelled.
+    #[serde(default)]
+    booking: Option<BookingId>,
     /// What becomes of the entry whose hold is revoked; `set_aside` without it.
     #[serde(default)]
     after: Option<AfterRevoke>,
@@ -336,7 +342,8 @@ struct ReleaseRequest {
 
 /// Release a place
 ///
-/// Cancels the booking, or revokes the hold, that has it. The next in line is offered it. Scope `places:write`.
+/// Cancels the booking, or revokes the hold, that has it and that is named: so a repetition never takes the place from
+/// the next in line, who is offered it. Scope `places:write`.
 #[utoipa::path(post, path = "/v1/resources/{event}/places/{place}:release", tag = "Places",
     params(("event" = String, Path), ("place" = PlaceId, Path)), request_body = ReleaseRequest,
     responses((status = 200, description = "As it is now.", body = PlaceView),
@@ -350,25 +357,30 @@ async fn release(
     caller.require(Scope::PlacesWrite)?;
     let event = caller.event(&state, &event).await?;
     let reason = because(&request.reason, &request.note)?;
-    let line = state.db.place_line(event.id, place).await?;
-    let seen = match (line.hold, line.booking) {
-        (Some((offer, _)), _) => Holder::Hold(offer),
-        (_, Some((booking, _))) => Holder::Booking(booking),
-        (None, None) => {
-            let detail = "Nobody has this place: there is nothing to release.";
-            return Err(Refusal::new(Code::WrongState, detail).with("state", line.state).into());
+    let seen = match (request.offer, request.booking) {
+        (Some(offer), None) => Holder::Hold(offer),
+        (None, Some(booking)) => Holder::Booking(booking),
+        (None, None) | (Some(_), Some(_)) => {
+            let detail = "Name what has the place: its offer or its booking, one of the two.";
+            return Err(Refusal::field("offer", detail).into());
         }
     };
     let after = request.after.unwrap_or(AfterRevoke::SetAside);
-    match state.waitlist().release_place(event.id, seen, after, caller.actor(), &reason).await? {
+    let outcome =
+        state.waitlist().release_place(event.id, place, seen, after, caller.actor(), &reason).await?;
+    let now = PlaceView::from(state.db.place_line(event.id, place).await?);
+    let refusal = match outcome {
         ReleaseOutcome::BookingCancelled | ReleaseOutcome::HoldRevoked | ReleaseOutcome::Already { .. } => {
-            Ok(Answer::ok(state.db.place_line(event.id, place).await?.into()))
+            return Ok(Answer::ok(now));
         }
-        ReleaseOutcome::BeingCancelled => {
-            Ok(Answer(StatusCode::ACCEPTED, state.db.place_line(event.id, place).await?.into()))
+        ReleaseOutcome::BeingCancelled => return Ok(Answer(StatusCode::ACCEPTED, now)),
+        ReleaseOutcome::NotPending(offer) => not_pending(offer),
+        ReleaseOutcome::Elsewhere => {
+            Refusal::new(Code::WrongState, "What was named does not have this place. Nothing was done.")
+                .with("state", now.state)
         }
-        ReleaseOutcome::NotPending(now) => Err(not_pending(now).into()),
-    }
+    };
+    Err(refusal.with("offer", now.offer).with("booking", now.booking).into())
 }
 
 /// Capacity that came back in another system.
@@ -417,7 +429,7 @@ struct NamedPlace {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct CapacityRequest {
-    /// One thing or several; at most 100.
+    /// One thing or several; at most 100, and of at most 10,000 places in all.
     #[schema(min_items = 1, max_items = 100)]
     releases: Vec<CapacityItem>,
 }
@@ -461,6 +473,10 @@ async fn capacity_released(
     caller.require(Scope::PlacesWrite)?;
     if !(1..=100).contains(&request.releases.len()) {
         return Err(Refusal::field("releases", "Tell of 1 to 100 releases at once.").into());
+    }
+    let places = |item: &CapacityItem| item.quantity.unwrap_or(0).saturating_add(item.places.len());
+    if request.releases.iter().map(places).fold(0, usize::saturating_add) > PLACES_MAX {
+        return Err(Refusal::field("releases", "Tell of at most 10,000 places at once.").into());
     }
     let mut results = Vec::with_capacity(request.releases.len());
     for item in request.releases {
@@ -516,6 +532,9 @@ async fn apply(
         .into()),
         CapacityOutcome::NoSuchBooking => {
             Err(Refusal::new(Code::NotFound, elsewhere(state, caller, event.id, &told).await?).into())
+        }
+        CapacityOutcome::NamedTwice(label) => {
+            Err(Refusal::field("places", format!("“{label}” is named twice. Nothing was done.")).into())
         }
         CapacityOutcome::TooManyKinds => Err(too_many_kinds().into()),
     }

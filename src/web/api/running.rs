@@ -520,6 +520,12 @@ async fn set_attributes(
         AttributesOutcome::InUse(used) => {
             Err(Refusal::new(Code::Taken, format!("“{}” is in use: it cannot be taken away.", used.0)).into())
         }
+        AttributesOutcome::NotTheSame(wrong) => {
+            let label = wrong.label;
+            let detail =
+                format!("“{label}” comes twice, or would measure something else. Nothing was changed.");
+            Err(Refusal::field("key", detail).with("key", wrong.key).into())
+        }
     }
 }
 
@@ -533,12 +539,12 @@ fn checked(event: &Event, wanted: Vec<AttributeView>) -> Result<Vec<Attribute>, 
     for (index, view) in wanted.into_iter().enumerate() {
         let field = format!("{index}");
         let choices = view.choices.join("\n");
-        let made = match event.attributes.iter().find(|known| known.key == view.key) {
-            Some(known) if known.measure != view.measure => {
-                return Err(Refusal::field(&field, "An attribute's measure never changes.").into());
-            }
-            Some(known) => known.renamed(&view.label, &choices),
-            None => Attribute::new(&view.label, view.measure, &choices, &attributes),
+        let known = event.attributes.iter().find(|known| known.key == view.key);
+        let made = if let Some(known) = known {
+            Attribute { measure: view.measure, ..known.clone() }.renamed(&view.label, &choices)
+        } else {
+            let taken = [event.attributes.as_slice(), &attributes].concat();
+            Attribute::new(&view.label, view.measure, &choices, &taken)
         };
         attributes.push(made.map_err(|error| Failed::from(Refusal::field(&field, error)))?);
     }

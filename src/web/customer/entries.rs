@@ -306,21 +306,15 @@ async fn pause(
         Err(page) => return Ok(page),
     };
     let actor = Actor::Person(entry.person);
-    // What staff paused stays theirs to resume.
-    let outcome = match entry.paused {
-        Some(_) => PauseOutcome::Already,
-        None => {
-            state
-                .waitlist()
-                .pause(entry.event, id, PausedBy::Person, None, actor, &own(Reason::Paused))
-                .await?
-        }
-    };
+    let (by, reason) = (PausedBy::Person, own(Reason::Paused));
+    let outcome = state.waitlist().pause(entry.event, id, by, None, actor, &reason).await?;
     let (tone, text) = match outcome {
         PauseOutcome::Done => {
             (Tone::Done, "Paused. You keep your place; nothing is offered until you resume.")
         }
-        PauseOutcome::Already => (Tone::Note, "It was paused already."),
+        PauseOutcome::Already | PauseOutcome::PausedByStaff | PauseOutcome::UntilPast => {
+            (Tone::Note, "It was paused already.")
+        }
         PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
     };
     customer.flash(tone, text).await?;
@@ -338,20 +332,14 @@ async fn resume(
         Err(page) => return Ok(page),
     };
     let actor = Actor::Person(entry.person);
-    let (tone, text) = match entry.paused {
-        Some(PausedBy::Staff) => {
+    let outcome = state.waitlist().resume(entry.event, id, actor, &own(Reason::Resumed)).await?;
+    let (tone, text) = match outcome {
+        PauseOutcome::Done => (Tone::Done, "It goes on: you are in the line again, at your old place."),
+        PauseOutcome::PausedByStaff => {
             (Tone::Warn, "The organizer paused it, and only they can resume it. Please ask them.")
         }
-        None => (Tone::Note, "It was not paused."),
-        Some(PausedBy::Person | PausedBy::Silent) => {
-            match state.waitlist().resume(entry.event, id, actor, &own(Reason::Resumed)).await? {
-                PauseOutcome::Done => {
-                    (Tone::Done, "It goes on: you are in the line again, at your old place.")
-                }
-                PauseOutcome::Already => (Tone::Note, "It was not paused."),
-                PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
-            }
-        }
+        PauseOutcome::Already | PauseOutcome::UntilPast => (Tone::Note, "It was not paused."),
+        PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
     };
     customer.flash(tone, text).await?;
     Ok(Redirect::to(&address(id)).into_response())

@@ -179,7 +179,7 @@ async fn save(
                 errors.add("", format!("{used} cannot go: places have it, or people on the list want it."));
                 return attributes_page(&staff, event, &form, errors, StatusCode::CONFLICT).await;
             }
-            AttributesOutcome::Stale => {
+            AttributesOutcome::Stale | AttributesOutcome::NotTheSame(_) => {
                 errors.add("", "Somebody else changed this event since. Look again, then save.");
                 let form = Typed::new();
                 return attributes_page(&staff, event, &form, errors, StatusCode::CONFLICT).await;

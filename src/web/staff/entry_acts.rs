@@ -335,9 +335,6 @@ async fn act(
         EntryAct::Offer | EntryAct::Pause => form.deadline(&about.frame, &mut errors),
         EntryAct::Remove | EntryAct::Resume | EntryAct::BringBack | EntryAct::Group | EntryAct::Move => None,
     };
-    if act == EntryAct::Pause && deadline.is_some_and(|until| until <= staff.now) {
-        errors.add("deadline", bad_deadline(&about.frame, deadline, staff.now));
-    }
     let Some(reason) = reason.filter(|_| errors.is_empty()) else {
         return about.page(&staff, act, form, errors).await;
     };
@@ -352,6 +349,10 @@ async fn act(
                 .waitlist()
                 .pause(about.frame.event.id, about.entry.id, by, deadline, staff.actor(), &reason)
                 .await?;
+            if outcome == PauseOutcome::UntilPast {
+                errors.add("deadline", bad_deadline(&about.frame, deadline, staff.now));
+                return about.page(&staff, act, form, errors).await;
+            }
             let until = deadline.map_or_else(
                 || "until somebody resumes it".to_owned(),
                 |until| format!("until {}", about.frame.said(until)),
@@ -386,7 +387,10 @@ async fn changed(
 ) -> Result<Response, Error> {
     let (tone, said) = match outcome {
         PauseOutcome::Done => (Tone::Done, said),
-        PauseOutcome::Already | PauseOutcome::NotWaiting(_) => (Tone::Warn, about.first(state).await?),
+        PauseOutcome::Already
+        | PauseOutcome::PausedByStaff
+        | PauseOutcome::UntilPast
+        | PauseOutcome::NotWaiting(_) => (Tone::Warn, about.first(state).await?),
     };
     done(staff, tone, said, &form.back, &about.path()).await
 }

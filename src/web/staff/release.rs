@@ -229,6 +229,7 @@ async fn act(
         .waitlist()
         .release_place(
             about.frame.event.id,
+            about.place.id,
             Holder::Booking(booking),
             AfterRevoke::SetAside,
             staff.actor(),
@@ -247,7 +248,7 @@ async fn act(
              stands; then the place goes to whoever is next."
                 .to_owned(),
         ),
-        ReleaseOutcome::Already { .. } | ReleaseOutcome::NotPending(_) => {
+        ReleaseOutcome::Already { .. } | ReleaseOutcome::NotPending(_) | ReleaseOutcome::Elsewhere => {
             (Tone::Warn, about.first(&state).await?)
         }
     };

@@ -84,8 +84,15 @@ async fn a_shop_acts_for_people_as_far_as_its_key_goes() {
     assert_eq!(how, Some(How::Hindered(Hindrance::Paused(PausedBy::Staff))));
     let changed = shop.program.patch(&path, json!({"party": 1, "reason": "customer_asked"})).await.good();
     assert_eq!(changed["party"], 1);
-    let left = shop.program.delete(&path).await.good();
-    assert_eq!(left["state"], "withdrawn");
+    // Who takes somebody else off the list says why.
+    shop.program.delete(&path).await.refused(400, "invalid");
+    let left = shop.program.delete(&format!("{path}?reason=customer_asked")).await.good();
+    assert_eq!(left["state"], "removed");
+    let record = shop.last_record().await;
+    assert_eq!(
+        (record["act"].as_str(), record["reason"].as_str()),
+        (Some("removed"), Some("customer_asked"))
+    );
     // A customer of theirs does not become one of another house.
     let stranger = Program::new(&shop.router).with_token("fl_key_nonsense");
     stranger.get(&path).await.refused(401, "unauthorized");

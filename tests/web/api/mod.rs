@@ -1,9 +1,14 @@
 //! The API, through the real router.
 
+mod bookings;
+mod crashes;
+mod entries;
+mod events;
 mod journey;
 mod once;
 mod organization;
 mod outside;
+mod places;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;
@@ -12,11 +17,28 @@ use fairlist::domain::key::Scope;
 use fairlist::domain::policy::Policy;
 use fairlist::domain::secret::Secret;
 use fairlist::web::{self, Settings, WebState};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::database::secret;
 use crate::harness::program::{Program, add_key};
 use crate::harness::world::World;
+
+/// Why staff act, where it does not matter.
+pub fn because() -> Value {
+    json!({"reason": "customer_asked"})
+}
+
+/// `because`, and more.
+pub fn with_reason(more: &Value) -> Value {
+    let mut body = because();
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    body
+}
+
+/// An id of an answer.
+pub fn id(answer: &Value) -> &str {
+    answer["id"].as_str().expect("an id")
+}
 
 /// An event, and programs that may act on it.
 pub struct Shop {
@@ -32,7 +54,11 @@ pub struct Shop {
 impl Shop {
     /// With this rule and so many places.
     pub async fn with(policy: Policy, places: usize) -> Self {
-        let world = World::with(policy, places).await;
+        Self::on(World::with(policy, places).await).await
+    }
+
+    /// In this world.
+    pub async fn on(world: World) -> Self {
         let secret = secret();
         let mut settings = Settings::new("http://localhost".parse().expect("a URL"));
         settings.limits.writes = 1_000_000;
@@ -44,6 +70,18 @@ impl Shop {
         let (_, token) = add_key(world.database.db(), organization, by, Scope::ALL).await;
         let program = Program::new(&router).with_token(&token);
         Self { world, router, secret, program, token }
+    }
+
+    /// The newest record of the event's audit.
+    pub async fn last_record(&self) -> Value {
+        let audit = self.program.get("/v1/events/spring/audit?limit=200").await.good();
+        audit["items"].as_array().and_then(|records| records.last()).expect("a record").clone()
+    }
+
+    /// The first place of the event, as it is now.
+    pub async fn first_place(&self) -> Value {
+        let places = self.program.get("/v1/resources/spring/places?limit=1").await.good();
+        places["items"][0].clone()
     }
 
     /// With a key that is good for these alone.

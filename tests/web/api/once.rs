@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use chrono::Duration;
 use fairlist::db::idempotency::{Claimed, under};
+use fairlist::domain::policy::{Mode, Policy};
 use fairlist::waitlist::places::RetireOutcome;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::Shop;
+use super::{Shop, because, with_reason};
 use crate::harness::world::{reason, two_hours};
 
 const JOIN: &str = "/v1/resources/spring/waitlist:join";
@@ -22,7 +23,7 @@ async fn the_same_key_is_answered_the_same_and_another_body_refused() {
     assert_eq!(first.header("idempotency-replayed"), "");
     // The entry changes; the answer does not.
     let id = first.json["id"].as_str().expect("an id");
-    shop.program.delete(&format!("/v1/waitlist/{id}")).await.good();
+    shop.program.delete(&format!("/v1/waitlist/{id}?reason=customer_asked")).await.good();
     let second = under.post(JOIN, ada.clone()).await;
     assert_eq!((second.status, &second.bytes), (first.status, &first.bytes), "byte for byte");
     assert_eq!(second.header("idempotency-replayed"), "true");
@@ -78,6 +79,41 @@ async fn too_many_writes_are_refused_and_said() {
     let reply = shop.program.post(JOIN, json!({"name": "Ada", "email": "ada@example.com"})).await;
     assert_eq!(reply.header("ratelimit-policy"), "\"writes\";q=1000000;w=60");
     assert!(reply.header("ratelimit").starts_with("\"writes\";r=999999;t="), "{}", reply.header("ratelimit"));
+}
+
+#[tokio::test]
+async fn what_is_to_be_asked_again_is_decided_again() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let ann = shop.world.waiting("Ann", 1).await;
+    shop.world.waiting("Ben", 1).await;
+    let reordering = async |is: bool| {
+        let sql = "UPDATE events SET reordering = $1";
+        sqlx::query(sql).bind(is).execute(shop.world.database.sql()).await.expect("set");
+    };
+    reordering(true).await;
+    let (place, second) = (format!("/v1/waitlist/{}:place", ann.id), with_reason(&json!({"position": 2})));
+    let busy = shop.program.once("p").post(&place, second.clone()).await;
+    busy.refused(409, "wrong_state");
+    assert_eq!(busy.header("retry-after"), "5");
+    reordering(false).await;
+    let moved = shop.program.once("p").post(&place, second).await;
+    assert_eq!(moved.header("idempotency-replayed"), "");
+    assert_eq!(moved.good()["position"], 2);
+}
+
+#[tokio::test]
+async fn a_call_that_somebody_was_faster_with_is_good_for_the_next_place() {
+    let shop = Shop::with(Policy { mode: Mode::NotifyAll, ..two_hours() }, 1).await;
+    let ann = shop.world.waiting("Ann", 1).await;
+    shop.world.settle().await;
+    let accept = format!("/v1/offers/{}:accept", shop.world.live_offer(ann.id).await.id);
+    shop.world.booked("Zoe", 1).await;
+    let program = shop.program.once("a");
+    let late = program.post(&accept, because()).await;
+    late.refused(409, "taken_by_faster");
+    assert_ne!(late.header("retry-after"), "");
+    shop.world.add_places(1).await;
+    assert_eq!(program.post(&accept, because()).await.good()["state"], "accepted");
 }
 
 #[tokio::test]

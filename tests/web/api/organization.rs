@@ -5,15 +5,11 @@ use fairlist::domain::policy::Policy;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::Shop;
+use super::{Shop, because};
 use crate::harness::program::Program;
 use crate::harness::world::two_hours;
 
 const TELL: &str = "/v1/internal/capacity-released";
-
-fn because() -> Value {
-    json!({"reason": "customer_asked"})
-}
 
 #[tokio::test]
 async fn a_program_runs_an_event_from_nothing() {
@@ -63,7 +59,8 @@ async fn a_program_runs_an_event_from_nothing() {
     let page = program.get(&format!("{resource}/places?limit=1&state=booked&after={next}")).await.good();
     assert_eq!((page["items"][0]["label"].as_str(), page["next"].is_null()), (Some("A2"), true));
     let place = page["items"][0]["id"].as_str().expect("an id");
-    let released = program.post(&format!("{resource}/places/{place}:release"), because()).await.good();
+    let release = json!({"booking": page["items"][0]["booking"], "reason": "customer_asked"});
+    let released = program.post(&format!("{resource}/places/{place}:release"), release).await.good();
     assert_eq!(released["state"], "open");
     let id = event["id"].as_str().expect("an id").parse().expect("an id");
     shop.world.later(chrono::Duration::minutes(1));
