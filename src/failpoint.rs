@@ -4,7 +4,8 @@
 /// Comes to a point. The names: `commit.before` and `commit.after` of a transaction under an event's lock;
 /// `message.claimed`, `message.sent` and `message.noted` of a message's delivery; `feed.written` and `feed.committed` of what
 /// is copied into a feed;
-/// `webhook.claimed` and `webhook.sent` of a delivery to a webhook.
+/// `webhook.claimed` and `webhook.sent` of a delivery to a webhook; `booking.call` and `booking.called` of a question to a
+/// booking service.
 #[inline]
 pub(crate) fn reach(point: &str) {
     #[cfg(feature = "testing")]

@@ -112,7 +112,7 @@ impl Services {
             lost |= matches!(tried.answer, Err(Failed::Lost(_)));
             let backoff = patience.backoff.saturating_mul(1 << (n - 1).min(10));
             let wait = tried.after.unwrap_or_else(|| backoff.mul_f64(jitter()));
-            if !tried.again || n >= patience.tries || Instant::now() + wait >= end {
+            if !tried.again || n >= patience.tries || wait >= end.saturating_duration_since(Instant::now()) {
                 return Asked { answer: tried.answer, lost };
             }
             tokio::time::sleep(wait).await;

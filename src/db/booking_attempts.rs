@@ -33,6 +33,7 @@ struct AttemptRow {
     last_error: Option<String>,
     next_try_at: Option<DateTime<Utc>>,
     leased_until: Option<DateTime<Utc>>,
+    lease: Option<Uuid>,
     key_until: DateTime<Utc>,
     staff_asked_at: Option<DateTime<Utc>>,
 }
@@ -60,6 +61,7 @@ impl TryFrom<AttemptRow> for Attempt {
             last_error: row.last_error,
             next_try_at: row.next_try_at,
             leased_until: row.leased_until,
+            lease: row.lease,
             key_until: row.key_until,
             staff_asked_at: row.staff_asked_at,
         })
@@ -71,7 +73,7 @@ macro_rules! select_attempts {
         sqlx::query_as!(
             AttemptRow,
             "SELECT event_id, id, offer_id, act, key, outcome, made_at, settled_at, actor, actor_id, reason, note, bookings, \
-             tries, uncertain, last_error, next_try_at, leased_until, key_until, staff_asked_at FROM booking_attempts "
+             tries, uncertain, last_error, next_try_at, leased_until, lease, key_until, staff_asked_at FROM booking_attempts "
                 + $tail,
             $($argument),*
         )
@@ -306,6 +308,23 @@ impl Db {
             .into_iter()
             .map(|row| Leased { event: EventId(row.event_id), attempt: AttemptId(row.id), lease })
             .collect())
+    }
+
+    /// Gives the right to ask back unused: the service is left alone, and when that is over somebody asks.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn give_back_attempt(&self, leased: Leased) -> Result<(), DbError> {
+        sqlx::query!(
+            "UPDATE booking_attempts SET lease = NULL, leased_until = NULL
+             WHERE event_id = $1 AND id = $2 AND lease = $3 AND outcome = 'unresolved'",
+            leased.event.0,
+            leased.attempt.0,
+            leased.lease
+        )
+        .execute(self.pool())
+        .await?;
+        Ok(())
     }
 
     /// Nobody knows yet: when it is tried again, and whether staff are asked from now on. Says whether the lease was

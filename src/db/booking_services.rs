@@ -1,10 +1,12 @@
 //! Where an event's places are booked, if not here, and how the services are doing.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
+use chrono_tz::Tz;
+use sqlx::PgExecutor;
 
 use super::{Db, DbError, LockedEvent};
-use crate::domain::ids::{EventId, OrganizationId, StaffId};
-use crate::domain::outside::{ServiceUrl, rest_after};
+use crate::domain::ids::{AttemptId, EventId, OrganizationId, StaffId};
+use crate::domain::outside::{Gate, ServiceUrl, TRIP_AFTER, rest_after};
 
 /// The service of an event.
 #[derive(Clone, Debug)]
@@ -30,6 +32,27 @@ pub struct Circuit {
     pub last_error: Option<(String, DateTime<Utc>)>,
     /// When it last answered.
     pub last_success_at: Option<DateTime<Utc>>,
+}
+
+/// Where a booking service needs somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BookingTrouble {
+    /// The event.
+    pub event: EventId,
+    /// Its name.
+    pub event_name: String,
+    /// The zone of its instants.
+    pub zone: Tz,
+    /// So many calls have no outcome, and only staff can find it out.
+    pub asking: i64,
+    /// The oldest of them.
+    pub first: Option<AttemptId>,
+    /// Calls in a row that failed.
+    pub failures: i32,
+    /// The service is left alone until then.
+    pub open_until: Option<DateTime<Utc>>,
+    /// What went wrong last.
+    pub last_error: Option<String>,
 }
 
 pub(super) fn url(text: &str) -> Result<ServiceUrl, DbError> {
@@ -91,22 +114,44 @@ impl LockedEvent {
             .transpose()
     }
 
-    /// Whether the event's service is left alone for a while, because it failed too often in a row.
+    /// Whether the event's service may be called now. Whoever is the probe has the right to call for `probe_for`.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn service_rests(&mut self) -> Result<bool, DbError> {
+    pub async fn booking_gate(&mut self, probe_for: Duration) -> Result<Gate, DbError> {
         let (event, now) = (self.id(), self.now());
-        Ok(sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT FROM booking_services s JOIN events e ON e.id = s.event_id
-                              JOIN booking_circuits c ON c.organization_id = e.organization_id AND c.base_url = s.base_url
-                              WHERE s.event_id = $1 AND c.open_until > $2) AS "rests!""#,
-            event.0,
-            now
-        )
-        .fetch_one(self.connection())
-        .await?)
+        gate(self.connection(), event, now, probe_for).await
     }
+}
+
+/// Decided by the row: of those who come when the rest is over, in however many processes, one changes it.
+async fn gate(
+    connection: impl PgExecutor<'_>,
+    event: EventId,
+    now: DateTime<Utc>,
+    probe_for: Duration,
+) -> Result<Gate, DbError> {
+    let row = sqlx::query!(
+        r#"WITH circuit AS (
+               SELECT c.organization_id, c.base_url FROM booking_services s JOIN events e ON e.id = s.event_id
+               JOIN booking_circuits c ON c.organization_id = e.organization_id AND c.base_url = s.base_url
+               WHERE s.event_id = $1 AND c.open_until IS NOT NULL),
+           probe AS (
+               UPDATE booking_circuits c SET open_until = $3 FROM circuit
+               WHERE c.organization_id = circuit.organization_id AND c.base_url = circuit.base_url AND c.open_until <= $2
+               RETURNING 1)
+           SELECT EXISTS (SELECT FROM circuit) AS "tripped!", EXISTS (SELECT FROM probe) AS "probe!""#,
+        event.0,
+        now,
+        now + probe_for
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(match (row.tripped, row.probe) {
+        (_, true) => Gate::Probe,
+        (true, false) => Gate::Shut,
+        (false, false) => Gate::Open,
+    })
 }
 
 impl Db {
@@ -131,6 +176,53 @@ impl Db {
             })
         })
         .transpose()
+    }
+
+    /// Where a booking service needs somebody: it is left alone, or calls have no outcome and their key is not sent any more.
+    /// Of all events of an organization, or of one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn booking_troubles(
+        &self,
+        organization: OrganizationId,
+        only: Option<EventId>,
+    ) -> Result<Vec<BookingTrouble>, DbError> {
+        let now = self.now().await?;
+        let rows = sqlx::query!(
+            r#"SELECT e.id, e.name, e.zone, a.asking AS "asking!", a.first, c.failures AS "failures?", c.open_until,
+                      c.last_error AS "last_error?"
+               FROM booking_services s JOIN events e ON e.id = s.event_id
+               LEFT JOIN booking_circuits c
+                   ON c.organization_id = e.organization_id AND c.base_url = s.base_url AND c.open_until > $3
+               CROSS JOIN LATERAL (
+                   SELECT count(*) AS asking, (array_agg(id ORDER BY made_at, id))[1] AS first FROM booking_attempts
+                   WHERE event_id = e.id AND outcome = 'unresolved' AND (staff_asked_at IS NOT NULL OR key_until <= $3)) a
+               WHERE e.organization_id = $1 AND ($2::uuid IS NULL OR e.id = $2)
+                 AND (a.asking > 0 OR c.open_until IS NOT NULL)
+               ORDER BY a.asking DESC, e.name, e.id"#,
+            organization.0,
+            only.map(|event| event.0),
+            now
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                let zone =
+                    row.zone.parse().map_err(|_| DbError::Unreadable("time zone", row.zone.clone()))?;
+                Ok(BookingTrouble {
+                    event: EventId(row.id),
+                    event_name: row.name,
+                    zone,
+                    asking: row.asking,
+                    first: row.first.map(AttemptId),
+                    failures: row.failures.unwrap_or(0),
+                    open_until: row.open_until,
+                    last_error: row.last_error,
+                })
+            })
+            .collect()
     }
 
     /// How a service is doing.
@@ -158,8 +250,18 @@ impl Db {
         }))
     }
 
+    /// Whether an event's service may be called now. Whoever is the probe has the right to call for `probe_for`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn booking_gate(&self, event: EventId, probe_for: Duration) -> Result<Gate, DbError> {
+        let now = self.now().await?;
+        gate(self.pool(), event, now, probe_for).await
+    }
+
     /// Writes down how a call went: after so many failures in a row the service is left alone for a while, and the first
-    /// success ends that.
+    /// success ends that. While it is left alone only the probe's failure counts, so that a burst of calls that were
+    /// under way does not make the rest longer.
     ///
     /// # Errors
     /// What the database says.
@@ -168,6 +270,7 @@ impl Db {
         organization: OrganizationId,
         service: &ServiceUrl,
         trouble: Option<&str>,
+        was_probe: bool,
     ) -> Result<(), DbError> {
         let now = self.now().await?;
         let Some(trouble) = trouble else {
@@ -183,30 +286,27 @@ impl Db {
             .await?;
             return Ok(());
         };
-        let failures = sqlx::query_scalar!(
+        // The rest after one failure, after two, and so on; the last stands for all beyond.
+        let rests: Vec<Option<DateTime<Utc>>> =
+            (1..=TRIP_AFTER + 6).map(|failures| rest_after(failures).map(|rest| now + rest)).collect();
+        sqlx::query!(
             "INSERT INTO booking_circuits AS c (organization_id, base_url, failures, last_error, last_error_at)
              VALUES ($1, $2, 1, $3, $4)
-             ON CONFLICT (organization_id, base_url) DO UPDATE SET failures = c.failures + 1,
-                 last_error = excluded.last_error, last_error_at = excluded.last_error_at
-             RETURNING failures",
+             ON CONFLICT (organization_id, base_url) DO UPDATE SET
+                 last_error = excluded.last_error, last_error_at = excluded.last_error_at,
+                 failures = CASE WHEN $5 OR c.open_until IS NULL THEN c.failures + 1 ELSE c.failures END,
+                 open_until = CASE WHEN $5 OR c.open_until IS NULL
+                                   THEN ($6::timestamptz[])[least(c.failures + 1, cardinality($6::timestamptz[]))]
+                                   ELSE c.open_until END",
             organization.0,
             service.as_str(),
             trouble,
-            now
+            now,
+            was_probe,
+            &rests as &[Option<DateTime<Utc>>]
         )
-        .fetch_one(self.pool())
+        .execute(self.pool())
         .await?;
-        if let Some(rest) = rest_after(failures) {
-            sqlx::query!(
-                "UPDATE booking_circuits SET open_until = $3
-                 WHERE organization_id = $1 AND base_url = $2 AND failures > 0",
-                organization.0,
-                service.as_str(),
-                now + rest
-            )
-            .execute(self.pool())
-            .await?;
-        }
         Ok(())
     }
 }

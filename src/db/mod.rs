@@ -184,6 +184,8 @@ pub struct Hints {
     pub fed: Notify,
     /// A booking service is to be asked.
     pub booking: Notify,
+    /// What a booking service was asked has an outcome: everybody who waits for one is woken.
+    pub settled: Notify,
     /// Something may be sent to a webhook.
     pub webhook: Notify,
     /// An instant that matters may have come nearer.

@@ -67,10 +67,20 @@ pub struct Attempt {
     pub next_try_at: Option<DateTime<Utc>>,
     /// Nobody tries it meanwhile.
     pub leased_until: Option<DateTime<Utc>>,
+    /// Names whoever is at it: what others bring later is not written.
+    pub lease: Option<uuid::Uuid>,
     /// The same key is not sent after this.
     pub key_until: DateTime<Utc>,
     /// Since when staff are asked.
     pub staff_asked_at: Option<DateTime<Utc>>,
+}
+
+impl Attempt {
+    /// Whether staff are to look it up: it has no outcome, and its key is not sent any more.
+    #[must_use]
+    pub fn needs_staff(&self, now: DateTime<Utc>) -> bool {
+        self.outcome == AttemptOutcome::Unresolved && (self.staff_asked_at.is_some() || now >= self.key_until)
+    }
 }
 
 /// How long the same key is sent again: services are asked to remember keys for longer.
@@ -93,6 +103,17 @@ pub const TRIP_AFTER: i32 = 5;
 pub fn rest_after(failures: i32) -> Option<Duration> {
     (failures >= TRIP_AFTER)
         .then(|| Duration::seconds(10 << (failures - TRIP_AFTER).clamp(0, 5)).min(Duration::minutes(5)))
+}
+
+/// Whether a service may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// As usual.
+    Open,
+    /// It failed too often in a row, and is left alone for a while.
+    Shut,
+    /// It was left alone for long enough: this one call finds out how it is doing, and nobody else's goes with it.
+    Probe,
 }
 
 /// Where a booking service answers: https, or http on this machine; it ends with a slash.

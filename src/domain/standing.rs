@@ -58,6 +58,8 @@ pub struct Door {
     pub free: Free,
     /// Whether the list takes somebody new.
     pub line: Line,
+    /// What is free for everybody is booked at another service, not here.
+    pub outside: bool,
 }
 
 /// What the door is decided by.
@@ -85,6 +87,8 @@ pub struct DoorFacts {
     pub claimed: i64,
     /// When the first hold ends.
     pub held_until: Option<DateTime<Utc>>,
+    /// A booking service keeps the places.
+    pub outside: bool,
 }
 
 impl Door {
@@ -114,12 +118,18 @@ impl Door {
             ListState::Open if facts.list_cap.is_some_and(|cap| facts.live >= i64::from(cap)) => Line::Full,
             ListState::Open => Line::Open,
         };
-        Self { sale, free, line }
+        Self { sale, free, line, outside: facts.outside }
     }
 
-    /// How many places a newcomer may book.
+    /// How many places a newcomer may book here.
     #[must_use]
     pub fn bookable(self) -> i64 {
+        if self.outside { 0 } else { self.for_everybody() }
+    }
+
+    /// How many places are there for whoever comes, booked here or elsewhere.
+    #[must_use]
+    pub fn for_everybody(self) -> i64 {
         match (self.sale, self.free) {
             (Sale::On, Free::ForEverybody(open)) => open,
             _ => 0,
@@ -129,7 +139,7 @@ impl Door {
     /// Whether a newcomer with a party of this size may join the list: larger than what they could simply book.
     #[must_use]
     pub fn takes(self, party: i32) -> bool {
-        self.sale == Sale::On && self.line == Line::Open && i64::from(party) > self.bookable()
+        self.sale == Sale::On && self.line == Line::Open && i64::from(party) > self.for_everybody()
     }
 }
 
@@ -235,6 +245,7 @@ mod tests {
             places: PlaceCounts { open: 0, held: 0, booked: 5, retire_when_free: 0 },
             claimed: 5,
             held_until: None,
+            outside: false,
         }
     }
 
@@ -256,6 +267,9 @@ mod tests {
         let door = Door::of(&free, now);
         assert_eq!((door.free, door.bookable()), (Free::ForEverybody(2), 2));
         assert!(!door.takes(2) && door.takes(3), "only a larger party waits");
+        let outside = Door::of(&DoorFacts { outside: true, ..free }, now);
+        assert_eq!((outside.free, outside.bookable()), (Free::ForEverybody(2), 0));
+        assert!(!outside.takes(2) && outside.takes(3), "wherever what is free is booked");
     }
 
     #[test]

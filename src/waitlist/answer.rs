@@ -24,7 +24,7 @@ use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, PersonId};
 use crate::domain::kinds::Kinds;
 use crate::domain::message::{Facts, Occasion};
 use crate::domain::offer::{Offer, OfferAct, OfferKind, OfferState, Refusal};
-use crate::domain::outside::{AttemptAct, KEY_LIFE};
+use crate::domain::outside::{AttemptAct, Gate, KEY_LIFE};
 use crate::domain::reason::Reason;
 
 /// Somebody takes an offer.
@@ -103,8 +103,8 @@ impl AcceptOutcome {
 pub enum Begun {
     /// This is the answer.
     Decided(AcceptOutcome),
-    /// The intent is written down: the service is to be asked.
-    Asking(Leased),
+    /// The intent is written down: the service is to be asked, and may be.
+    Asking(Leased, Gate),
 }
 
 /// Somebody passes an offer on.
@@ -203,7 +203,7 @@ pub(super) async fn accept(
     // Of many offers some may still be pending a moment after their event was cancelled.
     let ended = matches!(event.event().state, EventState::Cancelled | EventState::Over);
     let outside = event.event().outside;
-    let rests = outside && event.service_rests().await?;
+    let mut gate = None;
     let mut references = references(event, &known).await?;
     let mut open = open_for_calls(event, &known).await?;
     let mut taken: HashMap<OfferId, Vec<Place>> = HashMap::new();
@@ -232,7 +232,9 @@ pub(super) async fn accept(
                     let open = i64::try_from(wanted(&open, &known, offer)).unwrap_or(i64::MAX);
                     AcceptOutcome::TakenByFaster { open }
                 }
-                Ok(_) if rests => AcceptOutcome::ServiceUnavailable,
+                Ok(_) if outside && !lets_through(event, &mut gate, lease).await? => {
+                    AcceptOutcome::ServiceUnavailable
+                }
                 Ok(_) => {
                     if offer.kind == OfferKind::Call {
                         let is_wanted = wants(&known, offer);
@@ -272,12 +274,26 @@ pub(super) async fn accept(
     }
     event.nothing_to_write();
     let begun = |(command, outcome): (&Accept, AcceptOutcome)| match outcome {
-        AcceptOutcome::Accepted { .. } => {
-            asking.remove(&command.offer).map_or(Begun::Decided(outcome), Begun::Asking)
-        }
+        AcceptOutcome::Accepted { .. } => asking
+            .remove(&command.offer)
+            .map_or(Begun::Decided(outcome), |leased| Begun::Asking(leased, gate.unwrap_or(Gate::Open))),
         outcome => Begun::Decided(outcome),
     };
     Ok(std::iter::zip(commands, outcomes).map(begun).collect())
+}
+
+/// Whether the event's service may be called for one more of a slice, and remembers what the gate said. The probe goes
+/// alone.
+async fn lets_through(
+    event: &mut LockedEvent,
+    gate: &mut Option<Gate>,
+    probe_for: Duration,
+) -> Result<bool, DbError> {
+    match *gate {
+        Some(Gate::Open) => Ok(true),
+        Some(Gate::Probe | Gate::Shut) => Ok(false),
+        None => Ok(*gate.insert(event.booking_gate(probe_for).await?) != Gate::Shut),
+    }
 }
 
 /// Writes down what the event's booking service is to be asked: the offers are being confirmed from now on, and what a

@@ -167,7 +167,7 @@ impl Waitlist {
         let (mut outcomes, asking) =
             decide!(self, event, async |event| cancel(event, bookings, actor, reason, lease).await).await?;
         for (leased, of) in asking {
-            match self.ask(leased, true).await {
+            match self.ask(leased, None).await {
                 Ok(Settled::Cancelled(now)) => {
                     for (at, outcome) in std::iter::zip(of, now) {
                         outcomes[at] = outcome;

@@ -41,7 +41,7 @@ impl Waitlist {
             let accept = Accept { offer, person: known.person, actor };
             let begun =
                 answer::accept(event, &[accept], named, lease).await?.pop().ok_or(DbError::NotFound)?;
-            if matches!(begun, Begun::Decided(AcceptOutcome::Accepted { .. }) | Begun::Asking(_)) {
+            if matches!(begun, Begun::Decided(AcceptOutcome::Accepted { .. }) | Begun::Asking(..)) {
                 record(event, &known, actor, reason);
             }
             Ok(begun)

@@ -1,7 +1,12 @@
 //! Places that another service books: an intent under the event's lock, a call outside any lock, its outcome under the
 //! lock again. Whoever dies between two of these leaves an attempt without an outcome, which the reconciler takes up.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
 use super::answer::{Accept, AcceptOutcome, Begun};
 use super::outside_settled::{Settled, settle};
@@ -12,10 +17,17 @@ use crate::booking::{
 use crate::db::DbError;
 use crate::db::booking_attempts::{AttemptSheet, Leased};
 use crate::domain::audit::Actor;
-use crate::domain::ids::{AttemptId, EventId};
-use crate::domain::outside::{AttemptAct, AttemptOutcome, wait_after};
+use crate::domain::ids::{AttemptId, EventId, OfferId};
+use crate::domain::offer::OfferState;
+use crate::domain::outside::{AttemptAct, AttemptOutcome, Gate, wait_after};
 use crate::domain::reason::StaffReason;
 use crate::failpoint;
+
+/// How long a second tap waits for the first one's outcome.
+const SOON: Duration = Duration::from_secs(3);
+
+/// How often it looks whether another process settled it.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What staff say of a call that the booking service never answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +58,26 @@ pub(super) enum Came {
     Back(GivenBack),
 }
 
+/// Whose word an outcome is.
+#[derive(Clone, Copy)]
+pub(super) enum Whose<'a> {
+    /// The service's, told to whoever called it under this lease.
+    Caller(Uuid),
+    /// Staff's.
+    Staff(Actor, &'a StaffReason),
+}
+
 impl Waitlist {
     /// Carries on with an accept that was begun: where a service has the places, it is asked.
     ///
     /// # Errors
     /// Never once the service may have been asked: what is not known then is being confirmed.
     pub async fn finish_accept(&self, begun: Begun) -> Result<AcceptOutcome, DbError> {
-        let leased = match begun {
+        let (leased, gate) = match begun {
             Begun::Decided(outcome) => return Ok(outcome),
-            Begun::Asking(leased) => leased,
+            Begun::Asking(leased, gate) => (leased, gate),
         };
-        Ok(match self.ask(leased, true).await {
+        Ok(match self.ask(leased, Some(gate)).await {
             Ok(Settled::Accepted { reference, party }) => AcceptOutcome::Accepted { reference, party },
             Ok(Settled::Conflicted) => AcceptOutcome::Conflicted,
             Ok(Settled::NotBooked) => AcceptOutcome::ServiceUnavailable,
@@ -72,10 +93,37 @@ impl Waitlist {
         join_all(begun.into_iter().map(|begun| self.finish_accept(begun))).await.into_iter().collect()
     }
 
-    /// Asks the service, for the first time or to find out what became of it, and writes down what it says.
-    pub(super) async fn ask(&self, leased: Leased, first: bool) -> Result<Settled, DbError> {
+    /// What an offer that is being confirmed comes to, if it does within a few seconds. Nothing is held meanwhile, neither a
+    /// lock nor a connection; whoever settles it here says so, and another process is looked after twice a second.
+    pub(super) async fn outcome_soon(&self, offer: OfferId) -> Result<OfferState, DbError> {
+        let end = Instant::now() + SOON;
+        loop {
+            let mut settled = pin!(self.db.hints().settled.notified());
+            settled.as_mut().enable();
+            let state = self.db.find_offer(offer).await?.state;
+            if state != OfferState::Accepting || Instant::now() >= end {
+                return Ok(state);
+            }
+            let until = end.min(Instant::now() + LOOK_AGAIN);
+            timeout_at(until, settled).await.unwrap_or_default();
+        }
+    }
+
+    /// Asks the service and writes down what it says: for places for the first time, let through when that was decided,
+    /// or else to have them back or to find out what became of it, if it may be called now.
+    pub(super) async fn ask(&self, leased: Leased, let_through: Option<Gate>) -> Result<Settled, DbError> {
+        let first = let_through.is_some();
         let sheet = self.db.attempt_sheet(leased.event, leased.attempt).await?;
-        if sheet.attempt.outcome != AttemptOutcome::Unresolved {
+        // Stopped for longer than its lease: somebody else is at it, or was.
+        if sheet.attempt.outcome != AttemptOutcome::Unresolved || sheet.attempt.lease != Some(leased.lease) {
+            return Ok(Settled::Unknown);
+        }
+        let gate = match let_through {
+            Some(gate) => gate,
+            None => self.db.booking_gate(leased.event, self.services.lease()).await?,
+        };
+        if gate == Gate::Shut {
+            self.db.give_back_attempt(leased).await?;
             return Ok(Settled::Unknown);
         }
         let now = self.db.now().await?;
@@ -86,7 +134,12 @@ impl Waitlist {
             Some(service) => {
                 let (came, trouble) = self.call(&service, &sheet, first, in_time && sheet.takes_place).await;
                 self.db
-                    .note_call(sheet.service.organization, &sheet.service.url, trouble.as_deref())
+                    .note_call(
+                        sheet.service.organization,
+                        &sheet.service.url,
+                        trouble.as_deref(),
+                        gate == Gate::Probe,
+                    )
                     .await
                     .unwrap_or_else(|error| tracing::debug!(%error, "how the service is doing is not noted"));
                 (came, trouble)
@@ -108,7 +161,7 @@ impl Waitlist {
             self.db.note_unresolved(leased, &why, next, ask_staff).await?;
             return Ok(Settled::Unknown);
         }
-        self.settle(leased.event, leased.attempt, came, None).await
+        self.settle(leased.event, leased.attempt, came, Whose::Caller(leased.lease)).await
     }
 
     async fn call(
@@ -146,11 +199,12 @@ impl Waitlist {
         event: EventId,
         attempt: AttemptId,
         came: Came,
-        by: Option<(Actor, &StaffReason)>,
+        whose: Whose<'_>,
     ) -> Result<Settled, DbError> {
         let came = &came;
-        let settled = decide!(self, event, async |event| settle(event, attempt, came, by).await).await?;
+        let settled = decide!(self, event, async |event| settle(event, attempt, came, whose).await).await?;
         self.db.hints().booking.notify_one();
+        self.db.hints().settled.notify_waiters();
         Ok(settled)
     }
 
@@ -187,7 +241,7 @@ impl Waitlist {
                 Came::Back(GivenBack::NotYet("staff looked it up".to_owned()))
             }
         };
-        self.settle(event, attempt, came, Some((actor, reason))).await?;
+        self.settle(event, attempt, came, Whose::Staff(actor, reason)).await?;
         Ok(ResolveOutcome::Resolved)
     }
 }

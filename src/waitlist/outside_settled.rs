@@ -8,7 +8,7 @@ use super::answer;
 use super::bookings::{CancelOutcome, free};
 use super::ending::{Ending, end_offers};
 use super::lists::revoke;
-use super::outside::{Came, accept_again};
+use super::outside::{Came, Whose, accept_again};
 use super::telling::tell_of_more_time;
 use crate::booking::{GivenBack, Verdict};
 use crate::db::booking_attempts::NewAttempt;
@@ -44,18 +44,24 @@ pub enum Settled {
     Unknown,
 }
 
-/// Writes the outcome of an attempt, if it has none yet.
+/// Writes the outcome of an attempt, if it has none yet. What a caller brings whose lease is over is left: somebody else
+/// is finding out, and two who settle the same would tell the service different things.
 pub(super) async fn settle(
     event: &mut LockedEvent,
     id: AttemptId,
     came: &Came,
-    by: Option<(Actor, &StaffReason)>,
+    whose: Whose<'_>,
 ) -> Result<Settled, DbError> {
     let attempt = event.attempt(id).await?;
     if attempt.outcome != AttemptOutcome::Unresolved {
         return settled_before(event, &attempt, came).await;
     }
-    if let Some((actor, reason)) = by {
+    if matches!(whose, Whose::Caller(lease) if attempt.lease != Some(lease)) {
+        event.nothing_to_write();
+        return Ok(Settled::Unknown);
+    }
+    let is_staff = matches!(whose, Whose::Staff(..));
+    if let Whose::Staff(actor, reason) = whose {
         let record =
             Record::new(event.now(), actor, Act::Resolved, Subject::Offer(attempt.offer), reason.reason)
                 .noted(reason);
@@ -66,7 +72,7 @@ pub(super) async fn settle(
         Came::Of(Verdict::Gone(gone)) => conflicted(event, &attempt, gone).await,
         Came::Of(Verdict::NotDone(_)) => {
             event.settle_attempt(&attempt, AttemptOutcome::Failed).await?;
-            if by.is_some() {
+            if is_staff {
                 // What staff looked up may still come true: the service is told that the key is void.
                 make_void(event, &attempt).await?;
             }
@@ -81,7 +87,7 @@ pub(super) async fn settle(
             Ok(Settled::Cancelled(free(event, &attempt.bookings, attempt.actor, &reason).await?))
         }
         // Staff say that the service keeps it: the booking stands.
-        Came::Back(GivenBack::NotYet(_)) if by.is_some() => {
+        Came::Back(GivenBack::NotYet(_)) if is_staff => {
             event.settle_attempt(&attempt, AttemptOutcome::Failed).await?;
             Ok(Settled::Unknown)
         }

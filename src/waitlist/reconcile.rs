@@ -50,7 +50,7 @@ impl Reconciler {
         }
         let asked = leased.len();
         let mut settled = 0;
-        for result in join_all(leased.into_iter().map(|leased| self.waitlist.ask(leased, false))).await {
+        for result in join_all(leased.into_iter().map(|leased| self.waitlist.ask(leased, None))).await {
             match result {
                 Ok(Settled::Unknown) => {}
                 Ok(_) => settled += 1,

@@ -16,6 +16,7 @@ use super::join::{Join, JoinOutcome};
 use crate::db::DbError;
 use crate::db::idempotency::{Claim, claim};
 use crate::domain::ids::EventId;
+use crate::domain::offer::OfferState;
 
 /// The most commands decided in one transaction: with a hundred, accepts cost a thirtieth of one alone.
 const BATCH: usize = 100;
@@ -143,21 +144,35 @@ impl Together {
     /// # Errors
     /// As [`Waitlist::accept`].
     pub async fn accept(&self, event: EventId, command: Accept) -> Result<AcceptOutcome, DbError> {
-        let (waitlist, at) = (self.waitlist.clone(), Instant::now());
-        let begun = Arc::clone(&self.accepts)
+        let at = Instant::now();
+        let answer = self.accepted(event, command).await;
+        let outcome = answer.as_ref().map_or("failed", AcceptOutcome::as_str);
+        self.waitlist.db().metrics().accepted(outcome, at.elapsed());
+        answer
+    }
+
+    async fn accepted(&self, event: EventId, command: Accept) -> Result<AcceptOutcome, DbError> {
+        let mut begun = self.begin_accept(event, command).await?;
+        if begun == Begun::Decided(AcceptOutcome::BeingConfirmed) {
+            // A second tap: what the first one comes to is the answer to both, if it comes soon.
+            match self.waitlist.outcome_soon(command.offer).await? {
+                OfferState::Accepting => return Ok(AcceptOutcome::BeingConfirmed),
+                OfferState::Pending => return Ok(AcceptOutcome::ServiceUnavailable),
+                _ => begun = self.begin_accept(event, command).await?,
+            }
+        }
+        // Whoever waits for a booking service waits for their own answer only.
+        self.waitlist.finish_accept(begun).await
+    }
+
+    async fn begin_accept(&self, event: EventId, command: Accept) -> Result<Begun, DbError> {
+        let waitlist = self.waitlist.clone();
+        Arc::clone(&self.accepts)
             .ask(event, command, move |commands| {
                 let waitlist = waitlist.clone();
                 async move { waitlist.begin_accept(event, &commands).await }
             })
-            .await;
-        // Whoever waits for a booking service waits for their own answer only.
-        let answer = match begun {
-            Ok(begun) => self.waitlist.finish_accept(begun).await,
-            Err(error) => Err(error),
-        };
-        let outcome = answer.as_ref().map_or("failed", AcceptOutcome::as_str);
-        self.waitlist.db().metrics().accepted(outcome, at.elapsed());
-        answer
+            .await
     }
 
     /// Declines an offer.

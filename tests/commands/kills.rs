@@ -4,18 +4,24 @@ use std::time::{Duration, Instant};
 
 use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::Entry;
+use fairlist::domain::key::Scope;
 use fairlist::domain::offer::Offer;
+use fairlist::domain::outside::ServiceUrl;
 use fairlist::domain::policy::{Mode, Policy};
 use fairlist::waitlist::answer::{Accept, AcceptOutcome};
+use fairlist::waitlist::booking_settings::{BookAt, BookAtOutcome};
 use nix::sys::signal::Signal;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
+use crate::harness::booking_service::{self, BookingService};
 use crate::harness::database::{SECRET, TestDatabase};
 use crate::harness::patience::until;
+use crate::harness::program::add_key;
 use crate::harness::smtp::SmtpServer;
 use crate::harness::world::{World, two_hours};
-use crate::program::{Running, fairlist};
+use crate::program::{Running, fairlist, run};
 
 /// A box office, its database and its mail server; the program comes and goes.
 struct Office {
@@ -202,6 +208,124 @@ async fn killed_between_two_passes_of_a_large_call_another_process_calls_the_oth
     .await
     .unwrap();
     assert_eq!(counts, (1_020, 1_020, 1_020), "nobody twice, and nobody left out");
+}
+
+/// A program that accepts, and the service that has the places.
+struct Shop {
+    office: Office,
+    service: BookingService,
+    offer: Offer,
+    token: String,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let office = Office::open().await;
+        let service = BookingService::start().await;
+        let at = BookAt::Service {
+            url: ServiceUrl::parse(&service.url()).unwrap(),
+            key: Some(booking_service::KEY.to_owned()),
+        };
+        let (world, waitlist) = (&office.world, &office.world.waitlist);
+        let saved = waitlist.set_booking(world.event, &at, world.actor()).await.unwrap();
+        assert_eq!(saved, BookAtOutcome::Saved);
+        let entry = office.a_place_for("Ann").await;
+        office.world.settle().await;
+        let offer = office.offer(&entry).await;
+        let world = &office.world;
+        let (_, token) =
+            add_key(world.database.db(), world.organization, world.staff, &[Scope::OffersWrite]).await;
+        Self { office, service, offer, token }
+    }
+
+    /// The program dies at that point of an accept; nobody gets an answer.
+    async fn dies_accepting_at(&self, point: &str) {
+        let mut program = Running::start(self.office.program(Some(point)));
+        program.says("Fairlist is at").await;
+        let body = r#"{"reason": "customer_asked"}"#;
+        let request = format!(
+            "POST /v1/offers/{}:accept HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nIdempotency-Key: once\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.offer.id,
+            self.token,
+            body.len()
+        );
+        let mut connection = program.connect().await;
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // However the connection ends.
+        let _ = connection.read_to_end(&mut answer).await;
+        assert_eq!(String::from_utf8_lossy(&answer), "");
+        let status = program.ended().await;
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGKILL as i32));
+    }
+
+    async fn keys(&self) -> Vec<(String, String)> {
+        sqlx::query_as("SELECT key, outcome FROM booking_attempts ORDER BY number")
+            .fetch_all(self.office.world.database.sql())
+            .await
+            .unwrap()
+    }
+
+    /// Whoever asked is gone: the attempt is due.
+    async fn lease_ends(&self) {
+        sqlx::query(
+            "UPDATE booking_attempts SET leased_until = clock_timestamp(), next_try_at = clock_timestamp()",
+        )
+        .execute(self.office.world.database.sql())
+        .await
+        .unwrap();
+    }
+
+    /// Started again it finishes what was begun, and `fairlist check` finds nothing.
+    async fn finishes(&self) {
+        let key = self.keys().await[0].0.clone();
+        self.lease_ends().await;
+        self.office.leases_end().await;
+        let program = self.office.serve().await;
+        until("it is booked", Duration::from_mins(1), async || {
+            self.keys().await == [(key.clone(), "succeeded".to_owned())]
+        })
+        .await;
+        self.office.all_told().await;
+        let checking = || {
+            let mut check = fairlist(&["check"]);
+            check.env("DATABASE_URL", self.office.world.database.url()).env("FAIRLIST_SECRET", SECRET);
+            check
+        };
+        // What was just recorded is on its way into the feed.
+        run(checking()).await.succeeded();
+        program.stop().await;
+        run(checking()).await.succeeded();
+        assert_eq!(self.service.booked().len(), 1, "{:?}", self.service.calls());
+        self.service.assert_equal(&self.office.world).await;
+        let calls = self.service.calls();
+        assert!(calls.iter().all(|call| call.ends_with(&key)), "{calls:?}");
+    }
+}
+
+#[tokio::test]
+async fn killed_before_the_booking_service_is_called() {
+    let shop = Shop::open().await;
+    shop.dies_accepting_at("booking.call").await;
+    assert!(shop.service.calls().is_empty(), "{:?}", shop.service.calls());
+    assert_eq!(shop.keys().await.len(), 1, "the intent is written down");
+    shop.finishes().await;
+}
+
+#[tokio::test]
+async fn killed_after_the_booking_service_said_yes() {
+    let shop = Shop::open().await;
+    shop.dies_accepting_at("booking.called").await;
+    assert_eq!(shop.service.booked().len(), 1, "it is booked there");
+    assert_eq!(shop.keys().await[0].1, "unresolved", "and nobody here knows");
+    // Whoever is to find out dies, too: before asking, and after.
+    for point in ["booking.call", "booking.called"] {
+        shop.lease_ends().await;
+        shop.office.dies_at(point).await;
+    }
+    shop.finishes().await;
+    assert_eq!(shop.service.called("PUT"), 1, "{:?}", shop.service.calls());
 }
 
 #[tokio::test]

@@ -178,6 +178,24 @@ async fn i6_an_offer_with_two_booking_attempts_is_found() {
 }
 
 #[tokio::test]
+async fn i6_an_attempt_that_does_not_fit_its_offer_is_found() {
+    let attempt = "INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, settled_at, \
+                   next_try_at, actor, reason, key_until) SELECT u('e0'), u('71'), u('fb'), 'reserve', 1, 'k', o, m, \
+                   CASE o WHEN 'unresolved' THEN NULL ELSE m END, CASE o WHEN 'unresolved' THEN m END, 'person', 'accepted', \
+                   m FROM (SELECT '2027-03-01 09:59:30Z'::timestamptz AS m) t, ";
+    for (sentence, sql) in [
+        (
+            "is being confirmed, and nobody is asked",
+            "UPDATE offers SET state = 'accepting' WHERE id = u('fb')".to_owned(),
+        ),
+        ("is unresolved, and its offer is pending", format!("{attempt} (VALUES ('unresolved')) v(o)")),
+        ("is succeeded, and its offer is pending", format!("{attempt} (VALUES ('succeeded')) v(o)")),
+    ] {
+        broken(Invariant::OneAttempt, &[(OFFER_B, sentence, sql.leak())]).await;
+    }
+}
+
+#[tokio::test]
 async fn i7_states_that_do_not_fit_their_instants_are_found() {
     broken(
         Invariant::StateInstants,
@@ -345,6 +363,14 @@ async fn i14_a_delivery_in_limbo_is_found() {
                 "UPDATE messages SET leased_until = '2027-03-01 09:58:59Z' WHERE state = 'sending'",
             ),
             (MESSAGE_D, "after 99 attempts", "UPDATE messages SET attempts = 99 WHERE state = 'queued'"),
+            (
+                OFFER_B,
+                "should have been made at 2027-03-01 09:36",
+                "INSERT INTO booking_attempts (event_id, id, offer_id, act, number, key, outcome, made_at, next_try_at, actor, reason,
+                                               key_until)
+                 SELECT u('e0'), u('71'), u('fb'), 'release', 1, 'k', 'unresolved', m, m, 'person', 'accepted', m
+                 FROM (SELECT '2027-03-01 09:36Z'::timestamptz AS m) t",
+            ),
         ],
     )
     .await;

@@ -6,6 +6,7 @@ mod harness;
 
 mod api;
 mod bad_input;
+mod booking_service;
 mod browser;
 mod customer;
 mod foundation;

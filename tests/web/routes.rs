@@ -31,6 +31,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     // For everybody.
     ("GET", "/v1/openapi.json", SAME),
     ("GET", "/v1/docs", SAME),
+    ("GET", "/v1/booking-service.yaml", SAME),
     ("GET", "/", SAME),
     ("GET", "/e/{slug}", "/e/spring"),
     ("GET", "/e/{slug}/fairness", "/e/spring/fairness"),

@@ -1,4 +1,4 @@
-//! I12 to I15: what people are told, once, and that it arrived.
+//! I12 to I15: what people are told, once, and that it arrived; and that services are asked in time.
 
 use super::{Check, rows};
 use crate::db::DbError;
@@ -36,6 +36,22 @@ pub(super) async fn check(check: &mut Check<'_>) -> Result<(), DbError> {
               OR (state IN ('queued', 'sending') AND attempts > $3) LIMIT $1"#,
         check.now,
         ATTEMPT_LIMIT,
+    );
+    // While their service is left alone, and while one call finds out how it is doing, the others wait.
+    rows!(
+        check,
+        Limbo,
+        r#"SELECT ARRAY[a.event_id, a.offer_id, a.id] AS "ids!",
+                  format('booking attempt %s should have been made at %s', a.id, greatest(a.next_try_at, a.leased_until))
+                      AS "sentence!"
+           FROM booking_attempts a
+           WHERE a.outcome = 'unresolved'
+             AND greatest(a.next_try_at, a.leased_until) < $2::timestamptz - interval '60 seconds'
+             AND NOT EXISTS (
+                 SELECT FROM booking_services s JOIN events e ON e.id = s.event_id JOIN booking_circuits c
+                     ON c.organization_id = e.organization_id AND c.base_url = s.base_url
+                 WHERE s.event_id = a.event_id AND c.open_until IS NOT NULL) LIMIT $1"#,
+        check.now,
     );
     rows!(
         check,

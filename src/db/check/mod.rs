@@ -90,7 +90,10 @@ impl Invariant {
                 "An accepted offer has as many bookings as its party, a live hold as many places, \
                  and an entry is offered exactly while it has a live offer."
             }
-            Self::OneAttempt => "An offer has at most one booking attempt that succeeded or is unresolved.",
+            Self::OneAttempt => {
+                "An offer has at most one booking attempt that succeeded or is unresolved: \
+                 unresolved exactly while it is being confirmed, and succeeded only once it is accepted."
+            }
             Self::StateInstants => "States fit their instants, and the kept counts of entries are right.",
             Self::Deadlines => {
                 "Offers are accepted before their deadline, expire at or after it, and never outlive the start."
@@ -102,7 +105,10 @@ impl Invariant {
             Self::AtRest => "At rest there is no open place that the rule would offer to somebody.",
             Self::OfferTold => "Every offer, and every time it was given again, has its message.",
             Self::ToldOnce => "One occasion of one subject is told once.",
-            Self::Limbo => "No delivery is in limbo: its lease over by 60 seconds, or past the last attempt.",
+            Self::Limbo => {
+                "No delivery is in limbo: its lease over by 60 seconds, or past the last attempt; \
+                 and no booking attempt is overdue by 60 seconds."
+            }
             Self::Delivered => "A message marked told has a delivery that was accepted.",
             Self::ReleasedOnce => "A release is applied once.",
             Self::AuditChain => "The audit has no gap, and every record fits the one before it.",

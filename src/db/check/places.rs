@@ -97,6 +97,24 @@ async fn one_attempt(check: &mut Check<'_>) -> Result<(), DbError> {
            FROM booking_attempts WHERE act = 'reserve' AND outcome IN ('unresolved', 'succeeded')
            GROUP BY event_id, offer_id HAVING count(*) > 1 LIMIT $1"#
     );
+    rows!(
+        check,
+        OneAttempt,
+        r#"SELECT ARRAY[o.event_id, o.id] AS "ids!",
+                  format('offer %s is being confirmed, and nobody is asked about it', o.id) AS "sentence!"
+           FROM offers o WHERE o.state = 'accepting' AND NOT EXISTS
+                (SELECT FROM booking_attempts a WHERE a.event_id = o.event_id AND a.offer_id = o.id
+                                                  AND a.act = 'reserve' AND a.outcome = 'unresolved') LIMIT $1"#
+    );
+    rows!(
+        check,
+        OneAttempt,
+        r#"SELECT ARRAY[a.event_id, a.offer_id, a.id] AS "ids!",
+                  format('booking attempt %s is %s, and its offer is %s', a.id, a.outcome, o.state) AS "sentence!"
+           FROM booking_attempts a JOIN offers o ON o.event_id = a.event_id AND o.id = a.offer_id
+           WHERE a.act = 'reserve' AND (a.outcome = 'unresolved' AND o.state <> 'accepting'
+                                        OR a.outcome = 'succeeded' AND o.state <> 'accepted') LIMIT $1"#
+    );
     Ok(())
 }
 

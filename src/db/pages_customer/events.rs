@@ -90,6 +90,7 @@ struct SheetRow {
     has_wants: bool,
     calls: bool,
     held_until: Option<DateTime<Utc>>,
+    outside: bool,
     down_since: Option<DateTime<Utc>>,
 }
 
@@ -118,6 +119,7 @@ impl TryFrom<SheetRow> for EventSheet {
                 },
                 claimed: row.claimed,
                 held_until: row.held_until,
+                outside: row.outside,
             },
             event,
             waiting: row.waiting,
@@ -157,6 +159,7 @@ macro_rules! select_sheets {
                    (r.mode = 'notify_all' OR coalesce(r.cutoff <= $1, false)) AS "calls!",
                    (SELECT min(f.expires_at) FROM offers f WHERE f.event_id = v.id AND f.state = 'pending'
                        AND f.kind = 'hold' AND f.expires_at > $1) AS held_until,
+                   EXISTS (SELECT FROM booking_services b WHERE b.event_id = v.id) AS "outside!",
                    (SELECT min(since) FROM channels WHERE down AND r.telling = 'extend') AS down_since
                FROM events v
                JOIN organizations g ON g.id = v.organization_id

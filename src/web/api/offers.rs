@@ -64,7 +64,8 @@ struct AnswerRequest {
 /// Accept an offer
 ///
 /// The places are booked, and the answer names the reference. The `Idempotency-Key` is required: the same one is sent with
-/// every repetition, and there is one booking. 200: decided. 202: the booking service has not answered yet; ask again.
+/// every repetition, and there is one booking. 200: decided. 202: the booking service has not answered yet, as
+/// `being_confirmed` says; ask again.
 /// 409: not pending any more, or a call that somebody was faster with. 410: too late. 503: no call was made, and the offer
 /// is as it was.
 #[utoipa::path(post, path = "/v1/offers/{offer}:accept", tag = "Offers", params(("offer" = OfferId, Path)),

@@ -24,6 +24,8 @@ pub enum StatusReason {
     HasOffer,
     /// A place is theirs.
     HasBooking,
+    /// Places are free for everybody, and booked at another service, not here.
+    BookedElsewhere,
     /// There are no places yet.
     NoPlaces,
     /// It is cancelled, over, or has started.
@@ -36,6 +38,8 @@ pub enum StatusReason {
 pub enum NextStep {
     /// Book.
     Book,
+    /// Book at the organizer's own service.
+    BookElsewhere,
     /// Accept or decline the offer.
     AnswerOffer,
     /// Join the list.
@@ -67,7 +71,7 @@ pub struct StatusView {
     pub own_deadline: Option<DateTime<Utc>>,
     /// So many places are kept by other people's offers.
     pub held_by_others: i64,
-    /// So many places may be booked by anybody now.
+    /// So many places may be booked by anybody now, here.
     pub places_free: i64,
     /// Their live entry, or else the last one.
     pub entry: Option<EntryView>,
@@ -137,6 +141,10 @@ fn standing(
     // A list that is closed offers nothing: there is nothing to wait for.
     let wait = in_line.filter(|_| door.line != Line::Closed);
     match door.free {
+        Free::ForEverybody(_) if door.outside => {
+            let reason = if has_booking { StatusReason::HasBooking } else { StatusReason::BookedElsewhere };
+            (false, Some(reason), Some(NextStep::BookElsewhere))
+        }
         Free::ForEverybody(_) => {
             (true, has_booking.then_some(StatusReason::HasBooking), Some(NextStep::Book))
         }

@@ -245,8 +245,10 @@ pub struct EventView {
     pub list_takes_people: bool,
     /// How many waiting people could be offered a place.
     pub waiting: i64,
-    /// So many places may be booked by anybody now.
+    /// So many places may be booked by anybody now, here.
     pub places_free: i64,
+    /// Another service keeps the places: what is free for everybody is booked there, and only offers are answered here.
+    pub booked_elsewhere: bool,
     /// So many places are kept by offers until they are answered.
     pub seats_held: i64,
     /// The largest party.
@@ -275,6 +277,7 @@ impl EventView {
             list_takes_people: door.sale == Sale::On && door.line == Line::Open,
             waiting: sheet.waiting,
             places_free: door.bookable(),
+            booked_elsewhere: door.outside,
             seats_held: sheet.facts.places.held,
             largest_party: sheet.largest_party,
             attributes: sheet.attributes.into_iter().map(Into::into).collect(),
@@ -431,11 +434,18 @@ pub struct OfferDetail {
     pub entry_state: EntryState,
     /// What the person quotes, once it is accepted.
     pub reference: Option<String>,
+    /// Why it is not decided yet, while it is `accepting`.
+    pub being_confirmed: Option<&'static str>,
 }
+
+/// Said with 202, and whenever somebody looks meanwhile.
+const BEING_CONFIRMED: &str = "The service that books the places was asked, and has not answered yet. The places are \
+                               kept, and the outcome comes by itself: ask again in a few seconds.";
 
 impl From<OfferSheet> for OfferDetail {
     fn from(sheet: OfferSheet) -> Self {
         Self {
+            being_confirmed: (sheet.offer.state == OfferState::Accepting).then_some(BEING_CONFIRMED),
             offer: (&sheet.offer).into(),
             places: sheet.labels,
             entry_state: sheet.entry,

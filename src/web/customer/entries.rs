@@ -73,6 +73,7 @@ struct EntryPage {
     rejoin: bool,
     /// Places are free for everybody.
     bookable: bool,
+    elsewhere: bool,
 }
 
 /// The entry, if this device is signed in as its person; else the page that says how to go on.
@@ -173,6 +174,7 @@ async fn page(
         lapses: entry.lapses_at.map(|at| When::new(at, zone, now)),
         rejoin: !entry.state.is_live() && door.takes(entry.party),
         bookable: door.bookable() >= i64::from(entry.party),
+        elsewhere: door.outside && door.for_everybody() >= i64::from(entry.party),
         entry,
         sheet,
         layout,

@@ -284,7 +284,7 @@ impl EventPage {
             bookings,
             me,
             bookable,
-            smallest: bookable + 1,
+            smallest: door.for_everybody().min(largest) + 1,
             largest,
             on_it,
             joinable: (door.takes(sheet.largest_party)

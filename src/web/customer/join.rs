@@ -242,6 +242,10 @@ fn shut(door: Door) -> String {
         (Sale::On, Line::Frozen(_)) => "The waitlist takes nobody new at the moment. You were not put on it.",
         (Sale::On, Line::Closed) => "The waitlist is closed. You were not put on it.",
         (Sale::On, Line::Full) => "The waitlist is full: it takes no more people. You were not put on it.",
+        (Sale::On, Line::Open) if door.outside => {
+            "Good news: there are free places now, so you need not wait. They are booked at the organizer’s box office, \
+             not here. You were not put on the list."
+        }
         (Sale::On, Line::Open) => {
             "Good news: there are free places now, so you need not wait. You can book below with what you typed."
         }
@@ -271,7 +275,9 @@ async fn book(
         Who::Visitor => {
             let door = state.db.door_for(&sheet, &want.wants, customer.now).await?;
             if door.bookable() < i64::from(want.party) {
-                let problem = not_booked(&BookOutcome::TooFew(0), &sheet, &customer);
+                let outcome =
+                    if door.outside { BookOutcome::BookedElsewhere } else { BookOutcome::TooFew(0) };
+                let problem = not_booked(&outcome, &sheet, &customer);
                 return again(&state, &customer, &slug, &form, Err(problem)).await;
             }
             state.count(Limit::CodeAddress, address).await?;

@@ -148,6 +148,10 @@ impl ServicePage {
         outcome(attempt)
     }
 
+    fn needs_staff(&self, attempt: &Attempt) -> bool {
+        attempt.needs_staff(self.frame.now())
+    }
+
     fn when(&self, at: &chrono::DateTime<chrono::Utc>) -> When {
         self.frame.when(*at)
     }

@@ -15,12 +15,14 @@ use super::super::page::{Bar, FilterLink, Layout, Page, Pages, Section, with_spa
 use super::Staff;
 use super::event::bar;
 use super::frame::{EventFrame, people, places};
+use crate::db::booking_services::BookingTrouble;
 use crate::db::mailbox::{MessageFilter, MessageLine};
 use crate::db::pages_staff::{EventSummary, HinderedEntry, UrgentOffer};
 use crate::domain::allocation::PassOutcome;
 use crate::domain::delivery::MessageState;
 use crate::domain::entry::Hindrance;
 use crate::domain::event::{EventState, ListState};
+use crate::domain::ids::EventId;
 use crate::domain::policy::{Policy, Telling};
 use crate::domain::role::Act;
 use crate::domain::when::When;
@@ -41,7 +43,8 @@ const EVENTS_A_PAGE: i64 = 50;
 struct Need {
     state: &'static str,
     word: &'static str,
-    event: EventSummary,
+    event: EventId,
+    name: String,
     sentence: String,
     remedies: Vec<(String, &'static str)>,
 }
@@ -53,6 +56,7 @@ struct NowPage {
     trouble: Vec<String>,
     urgent: Vec<UrgentOffer>,
     needs: Vec<Need>,
+    services: Vec<Need>,
     aside: Vec<HinderedEntry>,
     dead: Vec<MessageLine>,
     events: Vec<EventSummary>,
@@ -67,6 +71,7 @@ impl NowPage {
         self.trouble.is_empty()
             && self.urgent.is_empty()
             && self.needs.is_empty()
+            && self.services.is_empty()
             && self.aside.is_empty()
             && self.dead.is_empty()
     }
@@ -80,6 +85,7 @@ impl NowPage {
         };
         add(self.urgent.len(), "offer ends within the hour", "offers end within the hour");
         add(self.needs.len(), "list needs a decision", "lists need a decision");
+        add(self.services.len(), "booking service needs you", "booking services need you");
         add(self.aside.len(), "entry waits for staff", "entries wait for staff");
         add(self.dead.len(), "message did not arrive", "messages did not arrive");
         if parts.is_empty() { "The service needs you.".to_owned() } else { format!("{}.", parts.join(", ")) }
@@ -111,7 +117,7 @@ fn needs(event: &EventSummary, now: DateTime<Utc>) -> Vec<Need> {
     let mut needs = Vec::new();
     let path = |below: &str| super::frame::path(event.id, below);
     let mut need = |state, word, sentence: String, remedies| {
-        needs.push(Need { state, word, event: event.clone(), sentence, remedies });
+        needs.push(Need { state, word, event: event.id, name: event.name.clone(), sentence, remedies });
     };
     let started = event.starts_at.is_some_and(|start| now >= start);
     if event.places.retire_when_free > 0 {
@@ -180,6 +186,48 @@ fn needs(event: &EventSummary, now: DateTime<Utc>) -> Vec<Need> {
     needs
 }
 
+/// What an event's booking service needs staff for: answers that only they can look up, and that it is left alone.
+fn service_need(trouble: &BookingTrouble, now: DateTime<Utc>) -> Need {
+    let page = super::frame::path(trouble.event, "/booking-service");
+    let (mut sentences, mut remedies) = (Vec::new(), Vec::new());
+    match (trouble.asking, trouble.first) {
+        (0, _) => {}
+        (1, Some(attempt)) => {
+            sentences.push("It never answered 1 call: look it up there, and say what it shows.".to_owned());
+            remedies.push((format!("{page}/{attempt}"), "Resolve"));
+        }
+        (asking, _) => {
+            sentences.push(format!(
+                "It never answered {asking} calls: look them up there, and say what it shows."
+            ));
+            remedies.push((page.clone(), "Resolve them"));
+        }
+    }
+    if let Some(sentence) = left_alone(trouble, now) {
+        sentences.push(sentence);
+        remedies.push((page, "Look at the service"));
+    }
+    Need {
+        state: "contact_problem",
+        word: if trouble.asking > 0 { "no answer" } else { "left alone" },
+        event: trouble.event,
+        name: trouble.event_name.clone(),
+        sentence: sentences.join(" "),
+        remedies,
+    }
+}
+
+/// Nobody can accept while a service is left alone: until when, and why.
+fn left_alone(trouble: &BookingTrouble, now: DateTime<Utc>) -> Option<String> {
+    let until = When::new(trouble.open_until?, trouble.zone, now);
+    Some(format!(
+        "The booking service does not answer: {} calls in a row failed{}. The next is made {}; until then nobody can accept an offer. Those that end soon can be extended.",
+        trouble.failures,
+        trouble.last_error.as_ref().map(|error| format!(", the last because {error}")).unwrap_or_default(),
+        until.relative
+    ))
+}
+
 /// What stands still, whatever any event's rule says: passes that do not run, mail that does not go out.
 pub(super) async fn trouble(
     state: &WebState,
@@ -201,6 +249,10 @@ pub(super) async fn trouble(
     };
     let mail = mail_trouble(state, frame.event.zone, frame.now()).await?;
     trouble.extend(mail.map(|trouble| format!("{trouble} {meanwhile}")));
+    if frame.event.outside {
+        let services = state.db.booking_troubles(frame.event.organization, Some(frame.event.id)).await?;
+        trouble.extend(services.iter().filter_map(|trouble| left_alone(trouble, frame.now())));
+    }
     Ok(trouble)
 }
 
@@ -238,12 +290,15 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
             ));
         }
     }
+    let services = state.db.booking_troubles(organization, None).await?;
+    let services = services.iter().map(|trouble| service_need(trouble, now)).collect();
     let layout = staff.layout("Now", Section::Now).await?.live(15);
     Ok(Page(NowPage {
         layout,
         trouble,
         urgent,
         needs: events.iter().flat_map(|event| needs(event, now)).collect(),
+        services,
         aside,
         dead,
         events,

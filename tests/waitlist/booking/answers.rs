@@ -136,7 +136,7 @@ async fn what_is_no_answer_is_never_taken_for_one() {
 async fn a_call_that_did_nothing_leaves_the_offer_as_it_was() {
     let office = Box_::new(1).await;
     let (ann, offer) = office.offered("Ann", 1).await;
-    for manner in [Manner::TooMany(0), Manner::TooMany(3600), Manner::Unauthorized] {
+    for manner in [Manner::TooMany(0), Manner::TooMany(u64::MAX), Manner::Unauthorized] {
         office.service.set(manner);
         assert_eq!(
             office.world.accept(offer.id, ann.person).await,

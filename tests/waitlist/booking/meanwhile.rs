@@ -16,6 +16,7 @@ use fairlist::waitlist::together::Together;
 
 use super::Box_;
 use crate::harness::booking_service::Manner;
+use crate::harness::patience::until;
 use crate::harness::race::race;
 use crate::harness::world::reason;
 
@@ -54,12 +55,92 @@ async fn fifty_accepts_at_once_are_one_reservation_and_everybody_sees_the_same()
         AcceptOutcome::Accepted { reference, .. } | AcceptOutcome::AlreadyAccepted { reference, .. } => {
             reference == "BOX-1"
         }
-        AcceptOutcome::BeingConfirmed => true,
         _ => false,
     };
     assert!(outcomes.iter().all(one), "{outcomes:?}");
     assert_eq!(office.service.called("PUT"), 1, "{:?}", office.service.calls());
     office.service.assert_equal(&office.world).await;
+}
+
+/// Whoever asked was stopped past their lease, and then continued: their late word changes nothing, since somebody else is
+/// finding out.
+#[tokio::test]
+async fn a_late_answer_of_whoever_lost_the_lease_is_not_written() {
+    for stopped_in_the_call in [false, true] {
+        let office = Box_::new(1).await;
+        let (ann, offer) = office.offered("Ann", 1).await;
+        let (world, db) = (&office.world, office.world.waitlist.db());
+        office.service.set(Manner::Unauthorized);
+        let accept = Accept { offer: offer.id, person: ann.person, actor: Actor::Person(ann.person) };
+        let begun = world.waitlist.begin_accept(world.event, &[accept]).await.unwrap().remove(0);
+        let somebody_else = async || {
+            world.later(Duration::minutes(1));
+            assert_eq!(db.lease_attempts(8, Duration::seconds(30)).await.unwrap().len(), 1);
+        };
+        let outcome = if stopped_in_the_call {
+            office.proxy.freeze();
+            let meanwhile = async {
+                until("it is called", std::time::Duration::from_secs(10), async || {
+                    office.proxy.connections() > 0
+                })
+                .await;
+                somebody_else().await;
+                office.proxy.thaw();
+            };
+            tokio::join!(world.waitlist.finish_accept(begun), meanwhile).0
+        } else {
+            somebody_else().await;
+            world.waitlist.finish_accept(begun).await
+        };
+        assert_eq!(outcome.unwrap(), AcceptOutcome::BeingConfirmed);
+        assert_eq!(world.offer(ann.id).await.unwrap().state, OfferState::Accepting);
+        assert_eq!(office.service.calls().len(), usize::from(stopped_in_the_call));
+        office.service.set(Manner::Willing);
+        office.reconcile().await;
+        assert_eq!(world.state(ann.id).await, EntryState::Accepted);
+        office.service.assert_equal(world).await;
+    }
+}
+
+/// Whoever taps again while the service is silent waits a little, and then hears that it is being confirmed; what the
+/// first tap comes to meanwhile is everybody's answer.
+#[tokio::test]
+async fn a_second_tap_waits_for_the_first_ones_outcome() {
+    for (booked, wanted) in [(Some(true), "accepted"), (Some(false), "refused"), (None, "being confirmed")] {
+        let office = Box_::new(1).await;
+        let (ann, offer) = office.unanswered("Ann", booked != Some(false)).await;
+        let together = Together::new(office.world.waitlist.clone());
+        let accept = Accept { offer: offer.id, person: ann.person, actor: Actor::Person(ann.person) };
+        let second = together.accept(office.world.event, accept);
+        let outcome = async {
+            let Some(booked) = booked else { return };
+            // While it waits it holds no connection and no lock: staff resolve it.
+            let attempt = office.attempt().await;
+            let resolution = if booked {
+                Resolution::Booked { reference: office.service.reservation(&attempt.key).unwrap().reference }
+            } else {
+                Resolution::NotBooked
+            };
+            let world = &office.world;
+            world
+                .waitlist
+                .resolve_attempt(world.event, attempt.id, &resolution, world.actor(), &reason())
+                .await
+                .unwrap();
+        };
+        let (second, ()) = tokio::join!(second, outcome);
+        let fits = match second.unwrap() {
+            AcceptOutcome::AlreadyAccepted { .. } => wanted == "accepted",
+            AcceptOutcome::ServiceUnavailable => wanted == "refused",
+            AcceptOutcome::BeingConfirmed => wanted == "being confirmed",
+            _ => false,
+        };
+        assert!(fits, "{wanted}");
+        assert!(office.service.called("PUT") <= 2, "one question, put twice: {:?}", office.service.calls());
+        if booked.is_none() {
+            office.reconcile().await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use crate::harness::proxy::TcpProxy;
 use crate::harness::world::{World, two_hours};
 
 mod answers;
+mod circuit;
 mod crashes;
 mod meanwhile;
 
