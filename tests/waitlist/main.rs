@@ -10,6 +10,7 @@ mod calls;
 mod cases;
 mod cells;
 mod check;
+mod check_attempts;
 mod demonstration;
 mod edges;
 mod faults;

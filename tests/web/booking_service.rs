@@ -139,7 +139,7 @@ async fn the_overview_lists_what_the_service_never_answered() {
     world.later(Duration::minutes(15));
     let page = agnes.get("/staff").await;
     says(&page, "1 booking service needs you.");
-    says(&page, "It never answered 1 call: look it up there");
+    says(&page, "The booking service never answered 1 call: look it up there");
     let resolve = page.attribute(".needs a.button", "href").expect("a way to settle it");
     assert_eq!(page.texts(".needs a.button"), ["Resolve"]);
     let form = agnes.get(&resolve).await;
@@ -153,7 +153,7 @@ async fn the_overview_lists_what_the_service_never_answered() {
         .unwrap();
     let page = agnes.get("/staff").await;
     says(&page, "1 booking service needs you.");
-    says(&page, "5 calls in a row failed");
+    says(&page, "The booking service failed 5 times in a row, last: the service failed (500).");
     says(&agnes.get(&desk.path("")).await, "until then nobody can accept an offer");
 
     let fields = [("came", "not_booked"), ("reason", "customer_asked")];
@@ -161,5 +161,6 @@ async fn the_overview_lists_what_the_service_never_answered() {
     assert_eq!(done.location(), Some(desk.path("/booking-service")));
     says(&agnes.get(&desk.path("/booking-service")).await, "Resolved, and written into the audit.");
     world.later(Duration::minutes(5));
+    world.settle().await;
     says(&agnes.get("/staff").await, "Nothing needs you.");
 }

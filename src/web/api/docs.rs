@@ -128,11 +128,8 @@ pub(super) fn router(described: &OpenApi) -> Router<WebState> {
     Router::new()
         .route("/v1/openapi.json", get(async move || Json(value.as_ref().clone())))
         .route("/v1/docs", get(page))
-        .route(BOOKING_SERVICE, get(async || ([(CONTENT_TYPE, "application/yaml")], CONTRACT)))
+        .route("/v1/booking-service.yaml", get(async || ([(CONTENT_TYPE, "application/yaml")], CONTRACT)))
 }
-
-/// Where the contract of booking services is.
-const BOOKING_SERVICE: &str = "/v1/booking-service.yaml";
 
 /// What a service must be able to do that keeps an event's places: the tests hold ours to it.
 const CONTRACT: &str = include_str!("../../../tests/booking-service.yaml");

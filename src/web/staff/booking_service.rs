@@ -87,7 +87,7 @@ impl ServicePage {
             key: String::new(),
         });
         let frame = EventFrame::new(event, Tab::Settings, staff.now);
-        let layout = staff.event_layout(&frame.event, "Booking service").await?;
+        let layout = staff.event_layout(&frame.event, "Booking service").await?.live(10);
         let (may_edit, may_act) = (staff.may(Act::EditEvents), staff.may(Act::ActOnOffers));
         Ok(Self { layout, frame, form, errors, service, circuit, attempts, names, may_edit, may_act })
     }
@@ -130,6 +130,10 @@ impl ServicePage {
         } else {
             ("open", "called as usual")
         }
+    }
+
+    fn key_label(&self) -> &'static str {
+        if self.service.is_some() { "Another key" } else { "Key" }
     }
 
     fn open(&self) -> impl Iterator<Item = &Attempt> {

@@ -193,12 +193,15 @@ fn service_need(trouble: &BookingTrouble, now: DateTime<Utc>) -> Need {
     match (trouble.asking, trouble.first) {
         (0, _) => {}
         (1, Some(attempt)) => {
-            sentences.push("It never answered 1 call: look it up there, and say what it shows.".to_owned());
+            sentences.push(
+                "The booking service never answered 1 call: look it up there, and say what it shows."
+                    .to_owned(),
+            );
             remedies.push((format!("{page}/{attempt}"), "Resolve"));
         }
         (asking, _) => {
             sentences.push(format!(
-                "It never answered {asking} calls: look them up there, and say what it shows."
+                "The booking service never answered {asking} calls: look them up there, and say what it shows."
             ));
             remedies.push((page.clone(), "Resolve them"));
         }
@@ -221,9 +224,10 @@ fn service_need(trouble: &BookingTrouble, now: DateTime<Utc>) -> Need {
 fn left_alone(trouble: &BookingTrouble, now: DateTime<Utc>) -> Option<String> {
     let until = When::new(trouble.open_until?, trouble.zone, now);
     Some(format!(
-        "The booking service does not answer: {} calls in a row failed{}. The next is made {}; until then nobody can accept an offer. Those that end soon can be extended.",
+        "The booking service failed {} times in a row{}. It can be called again {}; until then nobody can accept an offer. \
+         Those that end soon can be extended.",
         trouble.failures,
-        trouble.last_error.as_ref().map(|error| format!(", the last because {error}")).unwrap_or_default(),
+        trouble.last_error.as_ref().map(|error| format!(", last: {error}")).unwrap_or_default(),
         until.relative
     ))
 }
