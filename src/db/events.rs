@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::event::{Event, EventState, LargeCall, ListState};
+use crate::domain::event::{Event, EventSettings, EventState, LargeCall, ListState};
 use crate::domain::ids::{EventId, OrganizationId};
 use crate::domain::policy::Policy;
 use crate::domain::reason::Reason;
@@ -125,25 +125,6 @@ pub struct NewEvent {
     pub slug: String,
     /// The settings.
     pub settings: EventSettings,
-}
-
-/// What staff can change of an event at any time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventSettings {
-    /// Its name for people.
-    pub name: String,
-    /// Free text for the public page.
-    pub description: String,
-    /// Where it takes place; may be empty.
-    pub venue: String,
-    /// The zone in which its instants are shown.
-    pub zone: chrono_tz::Tz,
-    /// When it starts.
-    pub starts_at: Option<chrono::DateTime<chrono::Utc>>,
-    /// When the list opens by itself.
-    pub list_opens_at: Option<chrono::DateTime<chrono::Utc>>,
-    /// When the list freezes by itself.
-    pub list_freezes_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 impl LockedEvent {

@@ -7,11 +7,14 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::audit::append_to_organization;
 use super::{Db, DbError};
+use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::delivery::{
     ATTEMPT_LIMIT, Channel, DeliveryOutcome, LEASE, MessageState, Verdict, channel_rest, wait_after,
 };
-use crate::domain::ids::{ContactId, EventId, MessageId, OrganizationId};
+use crate::domain::ids::{ContactId, EventId, MessageId, OrganizationId, StaffId};
+use crate::domain::reason::Reason;
 
 /// The right to send one message, until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,9 +255,9 @@ impl Db {
         &self,
         organization: OrganizationId,
         message: MessageId,
-        by: &(impl std::fmt::Display + Sync),
+        actor: Actor,
     ) -> Result<Replayed, DbError> {
-        let replayed = self.replay(organization, Some(message), by).await?;
+        let replayed = self.replay(organization, Some(message), actor, Subject::Message(message)).await?;
         Ok(if replayed == 1 { Replayed::Queued } else { Replayed::NotDead })
     }
 
@@ -265,16 +268,17 @@ impl Db {
     pub async fn replay_dead_letters(
         &self,
         organization: OrganizationId,
-        by: &(impl std::fmt::Display + Sync),
+        by: StaffId,
     ) -> Result<u64, DbError> {
-        self.replay(organization, None, by).await
+        self.replay(organization, None, Actor::Staff(by), Subject::Staff(by)).await
     }
 
     async fn replay(
         &self,
         organization: OrganizationId,
         message: Option<MessageId>,
-        by: &(impl std::fmt::Display + Sync),
+        actor: Actor,
+        subject: Subject,
     ) -> Result<u64, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
@@ -297,9 +301,14 @@ impl Db {
         .rows_affected();
         if changed > 0 {
             super::idempotency::remember(&mut tx, &changed).await?;
+            let mut record = Record::new(now, actor, Act::SentAgain, subject, Reason::TellingFailed);
+            if message.is_none() {
+                record = record.to(format!("{changed} messages"));
+            }
+            append_to_organization(&mut tx, organization, &record).await?;
         }
         tx.commit().await?;
-        tracing::info!(%by, count = changed, "dead letters are sent again");
+        tracing::info!(by = actor.kind(), count = changed, "dead letters are sent again");
         if changed > 0 {
             self.hints().message.notify_one();
         }

@@ -95,6 +95,21 @@ pub type Problem = (String, &'static str);
 pub type Typed = HashMap<String, String>;
 
 impl Want {
+    /// What is wrong with it if it can be met by nothing: at which end, and what to do.
+    #[must_use]
+    pub fn problem(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::AnyOf(_) => None,
+            Self::Number { at_least, at_most } => (at_least.zip(*at_most))
+                .is_some_and(|(least, most)| least > most)
+                .then_some(("max", "This is less than the least you want.")),
+            Self::Date { from, to } => from
+                .zip(*to)
+                .is_some_and(|(from, to)| from > to)
+                .then_some(("to", "This is before the first day.")),
+        }
+    }
+
     fn is_met_by(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::AnyOf(choices), Value::Choice(choice)) => choices.contains(choice),
@@ -136,9 +151,6 @@ impl Wants {
                     let [at_least, at_most] = ["min", "max"].map(|end| {
                         read(typed, &format!("want.{key}.{end}"), hundredths, NOT_A_NUMBER, &mut problems)
                     });
-                    if at_least.zip(at_most).is_some_and(|(least, most)| least > most) {
-                        problems.push((format!("want.{key}.max"), "This is less than the least you want."));
-                    }
                     if at_least.is_some() || at_most.is_some() {
                         wants.insert(key.clone(), Want::Number { at_least, at_most });
                     }
@@ -146,15 +158,16 @@ impl Wants {
                 Measure::Date => {
                     let [from, to] = ["from", "to"]
                         .map(|end| read(typed, &format!("want.{key}.{end}"), day, NOT_A_DAY, &mut problems));
-                    if from.zip(to).is_some_and(|(from, to)| from > to) {
-                        problems.push((format!("want.{key}.to"), "This is before the first day."));
-                    }
                     if from.is_some() || to.is_some() {
                         wants.insert(key.clone(), Want::Date { from, to });
                     }
                 }
             }
         }
+        let unmeetable = |(key, want): (&String, &Want)| {
+            want.problem().map(|(end, problem)| (format!("want.{key}.{end}"), problem))
+        };
+        problems.extend(wants.iter().filter_map(unmeetable));
         if problems.is_empty() { Ok(Self(wants)) } else { Err(problems) }
     }
 

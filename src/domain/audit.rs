@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::entry::OrderKey;
 use super::ids::{
-    BookingId, EntryId, EventId, KeyId, OfferId, OrganizationId, PersonId, PlaceId, StaffId, WebhookId,
+    BookingId, EntryId, EventId, KeyId, MessageId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
+    WebhookId,
 };
 use super::reason::{Reason, StaffReason};
 use super::words;
@@ -113,6 +114,8 @@ pub enum Subject {
     Key(KeyId),
     /// Where transitions are sent.
     Webhook(WebhookId),
+    /// A message.
+    Message(MessageId),
 }
 
 impl Subject {
@@ -129,6 +132,7 @@ impl Subject {
             Self::Staff(_) => "staff",
             Self::Key(_) => "key",
             Self::Webhook(_) => "webhook",
+            Self::Message(_) => "message",
         }
     }
 
@@ -144,6 +148,7 @@ impl Subject {
             Self::Staff(id) => id.0,
             Self::Key(id) => id.0,
             Self::Webhook(id) => id.0,
+            Self::Message(id) => id.0,
         }
     }
 }
@@ -245,6 +250,8 @@ words! {
         Described = "described",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
+        /// Messages that were given up are sent again.
+        SentAgain = "sent_again",
         /// Nothing is sent to an endpoint any more.
         Stopped = "stopped",
         /// It is sent to again.

@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 
 use super::attribute::Attribute;
+use super::contact::is_plain_line;
 use super::ids::{EventId, OrganizationId};
-use super::words;
+use super::{when, words};
 
 words! {
     /// Where an event is in its life.
@@ -29,6 +30,68 @@ words! {
         Frozen = "frozen",
         /// Nothing is offered.
         Closed = "closed",
+    }
+}
+
+/// What staff can change of an event at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSettings {
+    /// Its name for people.
+    pub name: String,
+    /// Free text for the public page.
+    pub description: String,
+    /// Where it takes place; may be empty.
+    pub venue: String,
+    /// The zone in which its instants are shown.
+    pub zone: chrono_tz::Tz,
+    /// When it starts.
+    pub starts_at: Option<DateTime<Utc>>,
+    /// When the list opens by itself.
+    pub list_opens_at: Option<DateTime<Utc>>,
+    /// When the list freezes by itself.
+    pub list_freezes_at: Option<DateTime<Utc>>,
+}
+
+const NO_LINE: &str = "Use at most 200 characters, on one line, none of which turns text around.";
+
+impl EventSettings {
+    /// Without the spaces around its texts, if they are fit to be shown.
+    ///
+    /// # Errors
+    /// Every field that is not right, and what to do.
+    pub fn parse(self) -> Result<Self, Vec<(&'static str, &'static str)>> {
+        let tidy = |text: String| text.trim().to_owned();
+        let settings = Self {
+            name: tidy(self.name),
+            description: tidy(self.description),
+            venue: tidy(self.venue),
+            ..self
+        };
+        let is_line = |text: &str| text.chars().count() <= 200 && is_plain_line(text);
+        let mut problems = Vec::new();
+        if settings.name.is_empty() {
+            problems.push(("name", "Enter the event’s name."));
+        } else if !is_line(&settings.name) {
+            problems.push(("name", NO_LINE));
+        }
+        if !is_line(&settings.venue) {
+            problems.push(("venue", NO_LINE));
+        }
+        if settings.description.chars().count() > 5_000 {
+            problems.push(("description", "Use at most 5,000 characters."));
+        }
+        let (opens, freezes) = (settings.list_opens_at, settings.list_freezes_at);
+        for (field, at) in
+            [("starts_at", settings.starts_at), ("list_opens_at", opens), ("list_freezes_at", freezes)]
+        {
+            if at.is_some_and(|at| !when::is_writable(at)) {
+                problems.push((field, "Enter an instant between the years 1970 and 9999."));
+            }
+        }
+        if opens.zip(freezes).is_some_and(|(opens, freezes)| opens >= freezes) {
+            problems.push(("list_freezes_at", "The list must freeze after it opens."));
+        }
+        if problems.is_empty() { Ok(settings) } else { Err(problems) }
     }
 }
 

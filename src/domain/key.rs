@@ -19,6 +19,8 @@ words! {
         OffersWrite = "offers:write",
         /// Book for people, and cancel bookings.
         BookingsWrite = "bookings:write",
+        /// Book places that are held for the list.
+        ReservationsOverride = "reservations:override",
         /// Send messages again.
         MessagesWrite = "messages:write",
         /// The audit of events.
@@ -40,6 +42,7 @@ impl Scope {
             Self::EntriesWrite => "Put people on a list and act on their entries",
             Self::OffersWrite => "Make, revoke, extend and reactivate offers; answer them for people",
             Self::BookingsWrite => "Book for people and cancel bookings",
+            Self::ReservationsOverride => "Book places that are held for the people on the list",
             Self::MessagesWrite => "Send messages again",
             Self::AuditRead => "See the audit of events",
             Self::TransitionsRead => "Follow the feed of transitions",

@@ -184,6 +184,12 @@ pub fn from_micros(text: &str) -> Option<DateTime<Utc>> {
 /// The end of the year 9999.
 const MICROS_MAX: i64 = 253_402_300_799_999_999;
 
+/// Whether mails, calendars, RFC 3339 and `timestamptz` can all write it: the years 1970 to 9999.
+#[must_use]
+pub fn is_writable(at: DateTime<Utc>) -> bool {
+    (0..=MICROS_MAX).contains(&at.timestamp_micros())
+}
+
 /// An instant as a `datetime-local` field wants it: the local time of the zone, to the minute.
 #[must_use]
 pub fn local_field(instant: DateTime<Utc>, zone: Tz) -> String {

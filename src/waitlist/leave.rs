@@ -12,6 +12,7 @@ use crate::domain::ids::{EntryId, EventId};
 use crate::domain::message::Occasion;
 use crate::domain::offer::{OfferAct, OfferState};
 use crate::domain::reason::{Reason, StaffReason};
+use crate::domain::when;
 
 /// What came of leaving, or of taking somebody off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +37,8 @@ pub enum PauseOutcome {
     Already,
     /// Staff paused it: its person cannot change that.
     PausedByStaff,
-    /// A pause ends in the future.
-    UntilPast,
+    /// A pause ends in the future, and before the year 10000.
+    BadUntil,
     /// Only an entry in the line can be paused: this is its state.
     NotWaiting(EntryState),
 }
@@ -91,9 +92,9 @@ impl Waitlist {
                 event.nothing_to_write();
                 return Ok(PauseOutcome::NotWaiting(before.state));
             }
-            if until.is_some_and(|until| until <= event.now()) {
+            if until.is_some_and(|until| until <= event.now() || !when::is_writable(until)) {
                 event.nothing_to_write();
-                return Ok(PauseOutcome::UntilPast);
+                return Ok(PauseOutcome::BadUntil);
             }
             // A person does not make staff's pause their own, and could then end it.
             if matches!(actor, Actor::Person(_)) && before.paused == Some(PausedBy::Staff) {

@@ -41,6 +41,8 @@ pub enum RetireOutcome {
     },
     /// They had left, or were to leave, before.
     Already,
+    /// None, or more than the event has, or than [`PLACES_MAX`]: so many can be retired at once.
+    BadNumber(i64),
 }
 
 impl Waitlist {
@@ -111,8 +113,14 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<RetireOutcome, DbError> {
-        let count = i64::try_from(count.min(PLACES_MAX)).unwrap_or(0);
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
         decide_once!(self, event, async |event| {
+            let capacity = event.place_counts().await?.capacity();
+            let most = capacity.min(i64::try_from(PLACES_MAX).unwrap_or(i64::MAX));
+            if !(1..=most).contains(&count) {
+                event.nothing_to_write();
+                return Ok(RetireOutcome::BadNumber(most));
+            }
             let places = event.places_to_retire(count).await?;
             retire(event, places, actor, reason).await
         })

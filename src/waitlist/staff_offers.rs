@@ -22,7 +22,7 @@ use crate::domain::offer::{OfferAct, OfferKind, OfferState, Refusal};
 use crate::domain::policy::Enough;
 use crate::domain::reason::StaffReason;
 use crate::domain::secret::token_hash;
-use crate::domain::words;
+use crate::domain::{when, words};
 
 words! {
     /// What becomes of an entry whose offer staff revoke.
@@ -189,8 +189,7 @@ impl Waitlist {
                 event.nothing_to_write();
                 return Ok(ExtendOutcome::NotPending(before.state));
             }
-            if deadline <= before.expires_at || event.event().starts_at.is_some_and(|start| deadline > start)
-            {
+            if !deadline_is_good(event, before.expires_at, deadline) {
                 event.nothing_to_write();
                 return Ok(ExtendOutcome::BadDeadline);
             }
@@ -269,8 +268,11 @@ async fn open_for(
     Ok(if found < i64::from(party) { Err(found) } else { Ok(places) })
 }
 
-fn deadline_is_good(event: &LockedEvent, deadline: DateTime<Utc>) -> bool {
-    deadline > event.now() && event.event().starts_at.is_none_or(|start| deadline <= start)
+/// Later than `after`, and not after the start.
+fn deadline_is_good(event: &LockedEvent, after: DateTime<Utc>, deadline: DateTime<Utc>) -> bool {
+    deadline > after
+        && event.event().starts_at.is_none_or(|start| deadline <= start)
+        && when::is_writable(deadline)
 }
 
 fn on_sale(event: &LockedEvent) -> bool {
@@ -298,7 +300,7 @@ async fn reactivate(
     if event.event().list == ListState::Closed {
         return Ok(ReactivateOutcome::ListClosed);
     }
-    if !deadline_is_good(event, deadline) {
+    if !deadline_is_good(event, event.now(), deadline) {
         return Ok(ReactivateOutcome::BadDeadline);
     }
     let mut entry = event.entry(offer.entry).await?;
@@ -406,7 +408,7 @@ async fn offer_to(
     let (now, start) = (event.now(), event.event().starts_at);
     let deadline = deadline
         .or_else(|| policy.window.map(|window| crate::domain::policy::Policy::deadline(window, now, start)));
-    let Some(expires_at) = deadline.filter(|deadline| deadline_is_good(event, *deadline)) else {
+    let Some(expires_at) = deadline.filter(|deadline| deadline_is_good(event, now, *deadline)) else {
         return Ok(OfferOutcome::BadDeadline);
     };
     if policy.batch_size > 0 && event.pending_holds().await? >= i64::from(policy.batch_size) {

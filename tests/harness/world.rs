@@ -3,12 +3,13 @@
 //! The clock is scripted and stands still until the story moves it.
 
 use chrono::{DateTime, Duration, Utc};
-use fairlist::db::events::{EventSettings, NewEvent};
+use fairlist::db::events::NewEvent;
 use fairlist::db::staff::{AddStaffOutcome, NewStaff};
 use fairlist::domain::attribute::{Said, Wants};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::entry::{Entry, EntryState};
+use fairlist::domain::event::EventSettings;
 use fairlist::domain::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, StaffId};
 use fairlist::domain::offer::{Offer, OfferState};
 use fairlist::domain::policy::{Policy, Telling};

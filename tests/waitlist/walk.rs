@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use fairlist::db::check::CheckSettings;
-use fairlist::db::events::{EventSettings, NewEvent};
+use fairlist::db::events::NewEvent;
 use fairlist::domain::attribute::{Attribute, Measure, Said, Wants};
 use fairlist::domain::audit::Actor;
 use fairlist::domain::contact::{EmailAddress, PersonName};
 use fairlist::domain::entry::PausedBy;
-use fairlist::domain::event::ListState;
+use fairlist::domain::event::{EventSettings, ListState};
 use fairlist::domain::ids::{
     BookingId, EntryId, EventId, OfferId, OrganizationId, PersonId, PlaceId, StaffId,
 };

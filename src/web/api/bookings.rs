@@ -119,7 +119,7 @@ struct BookRequest {
     email: Option<String>,
     /// For programs: what the person wants to be called; kept only for an address that is new.
     name: Option<String>,
-    /// For programs: take places that are held for the waitlist, for a reason.
+    /// For programs with the scope `reservations:override`: take places that are held for the waitlist, for a reason.
     #[serde(default)]
     override_reservation: bool,
     /// For programs: why.
@@ -155,7 +155,9 @@ async fn book(
             (state.waitlist().known_person(event.id, &name, &email).await?, reason)
         }
     };
-    let override_reservation = request.override_reservation && matches!(caller.who, Who::Key(_));
+    if request.override_reservation {
+        caller.require(Scope::ReservationsOverride)?;
+    }
     let once = crate::db::idempotency::name_of_act().unwrap_or_else(|| state.db.entropy().id());
     let command = Book {
         person,
@@ -163,7 +165,7 @@ async fn book(
         wants,
         actor: caller.actor(),
         reason,
-        override_reservation,
+        override_reservation: request.override_reservation,
         once,
     };
     let refusal = match state.waitlist().book(event.id, &command).await? {

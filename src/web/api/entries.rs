@@ -438,9 +438,11 @@ pub(super) async fn paused(
         )
         .with("paused", PausedBy::Staff)
         .into()),
-        PauseOutcome::UntilPast => {
-            Err(Refusal::field("until", "The end of a pause has to be in the future.").into())
-        }
+        PauseOutcome::BadUntil => Err(Refusal::field(
+            "until",
+            "The end of a pause has to be in the future, and before the year 10000.",
+        )
+        .into()),
         PauseOutcome::NotWaiting(now) => Err(over(now).into()),
     }
 }

@@ -256,10 +256,14 @@ struct Retired {
     when_free: usize,
 }
 
-fn retired(outcome: &RetireOutcome) -> Retired {
-    match *outcome {
-        RetireOutcome::Retired { now, when_free } => Retired { now, when_free },
-        RetireOutcome::Already => Retired { now: 0, when_free: 0 },
+fn retired(outcome: RetireOutcome) -> Result<Answer<Retired>, Failed> {
+    match outcome {
+        RetireOutcome::Retired { now, when_free } => Ok(Answer::ok(Retired { now, when_free })),
+        RetireOutcome::Already => Ok(Answer::ok(Retired { now: 0, when_free: 0 })),
+        RetireOutcome::BadNumber(most) => {
+            let detail = format!("At most {most} places can be retired at once. Nothing was done.");
+            Err(Refusal::field("count", detail).with("most", most).into())
+        }
     }
 }
 
@@ -279,16 +283,15 @@ async fn retire(
     let event = caller.event(&state, &event).await?;
     let reason = request.parse()?;
     state.db.place_line(event.id, place).await?;
-    let outcome = state.waitlist().retire_places(event.id, &[place], caller.actor(), &reason).await?;
-    Ok(Answer::ok(retired(&outcome)))
+    retired(state.waitlist().retire_places(event.id, &[place], caller.actor(), &reason).await?)
 }
 
 /// How many places leave.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LowerRequest {
-    /// So many.
-    #[schema(minimum = 1, maximum = 10000)]
+    /// So many of those that the event has; at most 10,000.
+    #[schema(minimum = 1)]
     count: usize,
     /// Why.
     reason: String,
@@ -312,12 +315,8 @@ async fn lower(
 ) -> Result<Answer<Retired>, Failed> {
     caller.require(Scope::PlacesWrite)?;
     let event = caller.event(&state, &event).await?;
-    if !(1..=PLACES_MAX).contains(&request.count) {
-        return Err(Refusal::field("count", "Retire 1 to 10,000 places at once.").into());
-    }
     let reason = because(&request.reason, &request.note)?;
-    let outcome = state.waitlist().retire_count(event.id, request.count, caller.actor(), &reason).await?;
-    Ok(Answer::ok(retired(&outcome)))
+    retired(state.waitlist().retire_count(event.id, request.count, caller.actor(), &reason).await?)
 }
 
 /// A place is to come back from what has it: its `offer` or its `booking`, one of the two.

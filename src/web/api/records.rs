@@ -182,7 +182,7 @@ async fn send_again(
     caller.require(Scope::MessagesWrite)?;
     let organization = caller.organization();
     state.db.message(organization, id).await?;
-    match state.db.replay_message(organization, id, &caller.actor().kind()).await? {
+    match state.db.replay_message(organization, id, caller.actor()).await? {
         Replayed::Queued => Ok(Answer::ok(state.db.message(organization, id).await?.line.into())),
         Replayed::NotDead => Err(Refusal::new(
             Code::WrongState,

@@ -14,11 +14,10 @@ use super::caller::Caller;
 use super::json::{Answer, Because, Given, Json, Listed, Paging, because};
 use super::problem::{Code, Failed, Refusal};
 use super::views::AttributeView;
-use crate::db::events::{EventSettings, NewEvent};
+use crate::db::events::NewEvent;
 use crate::db::pages_staff::EventSummary;
 use crate::domain::attribute::Attribute;
-use crate::domain::contact::is_plain_line;
-use crate::domain::event::{Event, EventState, ListState};
+use crate::domain::event::{Event, EventSettings, EventState, ListState};
 use crate::domain::ids::EventId;
 use crate::domain::key::Scope;
 use crate::domain::policy::Policy;
@@ -232,39 +231,18 @@ impl Settings {
             None => before.zone,
         };
         let settings = EventSettings {
-            name: self.name.as_deref().map_or(before.name, |name| name.trim().to_owned()),
+            name: self.name.clone().unwrap_or(before.name),
             description: self.description.clone().unwrap_or(before.description),
-            venue: self.venue.as_deref().map_or(before.venue, |venue| venue.trim().to_owned()),
+            venue: self.venue.clone().unwrap_or(before.venue),
             zone,
             starts_at: self.starts_at.over(before.starts_at),
             list_opens_at: self.list_opens_at.over(before.list_opens_at),
             list_freezes_at: self.list_freezes_at.over(before.list_freezes_at),
         };
-        let line = |text: &str| text.chars().count() <= 200 && is_plain_line(text);
-        if settings.name.is_empty() || !line(&settings.name) {
-            return Err(Refusal::field("name", "A name has 1 to 200 characters on one line.").into());
-        }
-        if !line(&settings.venue) {
-            return Err(Refusal::field("venue", "A venue has at most 200 characters on one line.").into());
-        }
-        if settings.description.chars().count() > 5_000 {
-            return Err(Refusal::field("description", "A description has at most 5,000 characters.").into());
-        }
-        for (field, at) in [
-            ("starts_at", settings.starts_at),
-            ("list_opens_at", settings.list_opens_at),
-            ("list_freezes_at", settings.list_freezes_at),
-        ] {
-            if at.is_some_and(|at| !(0..=253_402_300_799).contains(&at.timestamp())) {
-                return Err(Refusal::field(field, "An instant is between 1970 and 9999.").into());
-            }
-        }
-        if let (Some(opens), Some(freezes)) = (settings.list_opens_at, settings.list_freezes_at)
-            && opens >= freezes
-        {
-            return Err(Refusal::field("list_freezes_at", "The list freezes after it opens.").into());
-        }
-        Ok(settings)
+        settings.parse().map_err(|problems| {
+            let (field, detail) = problems.first().copied().unwrap_or_default();
+            Refusal::field(field, detail).into()
+        })
     }
 }
 

@@ -125,6 +125,9 @@ pub fn wants(attributes: &[Attribute], view: &WantsView) -> Result<Wants, Failed
                 (from.is_some() || to.is_some()).then_some(Want::Date { from, to })
             }
         };
+        if let Some((_, problem)) = read.as_ref().and_then(Want::problem) {
+            return Err(Refusal::field(&name, problem).into());
+        }
         if let Some(read) = read {
             wants.insert(key.clone(), read);
         }

@@ -314,7 +314,7 @@ async fn pause(
         PauseOutcome::Done => {
             (Tone::Done, "Paused. You keep your place; nothing is offered until you resume.")
         }
-        PauseOutcome::Already | PauseOutcome::PausedByStaff | PauseOutcome::UntilPast => {
+        PauseOutcome::Already | PauseOutcome::PausedByStaff | PauseOutcome::BadUntil => {
             (Tone::Note, "It was paused already.")
         }
         PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
@@ -340,7 +340,7 @@ async fn resume(
         PauseOutcome::PausedByStaff => {
             (Tone::Warn, "The organizer paused it, and only they can resume it. Please ask them.")
         }
-        PauseOutcome::Already | PauseOutcome::UntilPast => (Tone::Note, "It was not paused."),
+        PauseOutcome::Already | PauseOutcome::BadUntil => (Tone::Note, "It was not paused."),
         PauseOutcome::NotWaiting(state) => (Tone::Warn, not_waiting(state)),
     };
     customer.flash(tone, text).await?;

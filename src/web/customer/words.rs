@@ -304,6 +304,7 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::PartyChanged
         | Act::Described
         | Act::AccessChanged
+        | Act::SentAgain
         | Act::Imported
         | Act::Overridden => return None,
     })

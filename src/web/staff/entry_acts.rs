@@ -349,7 +349,7 @@ async fn act(
                 .waitlist()
                 .pause(about.frame.event.id, about.entry.id, by, deadline, staff.actor(), &reason)
                 .await?;
-            if outcome == PauseOutcome::UntilPast {
+            if outcome == PauseOutcome::BadUntil {
                 errors.add("deadline", bad_deadline(&about.frame, deadline, staff.now));
                 return about.page(&staff, act, form, errors).await;
             }
@@ -389,7 +389,7 @@ async fn changed(
         PauseOutcome::Done => (Tone::Done, said),
         PauseOutcome::Already
         | PauseOutcome::PausedByStaff
-        | PauseOutcome::UntilPast
+        | PauseOutcome::BadUntil
         | PauseOutcome::NotWaiting(_) => (Tone::Warn, about.first(state).await?),
     };
     done(staff, tone, said, &form.back, &about.path()).await

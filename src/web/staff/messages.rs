@@ -404,7 +404,7 @@ async fn send_again(
     staff.require(Act::Message)?;
     // Another organization's message is not there.
     state.db.message(staff.member.organization, id).await?;
-    match state.db.replay_message(staff.member.organization, id, &staff.member.id).await? {
+    match state.db.replay_message(staff.member.organization, id, staff.actor()).await? {
         Replayed::Queued => {
             staff.flash(Tone::Done, "It is queued again and sent within a few seconds.").await?;
         }
@@ -426,7 +426,7 @@ async fn send_all_again(
     VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
 ) -> Result<Redirect, Error> {
     staff.require(Act::Message)?;
-    let sent = state.db.replay_dead_letters(staff.member.organization, &staff.member.id).await?;
+    let sent = state.db.replay_dead_letters(staff.member.organization, staff.member.id).await?;
     let text = match sent {
         0 => "Nothing was done: every message was delivered or is queued already.".to_owned(),
         1 => "1 message is queued again.".to_owned(),

@@ -275,7 +275,7 @@ fn retired(outcome: RetireOutcome) -> (Tone, String) {
                 "Retired now: {now}. Leaving when free: {when_free}; by so many the event is over its capacity."
             ),
         ),
-        RetireOutcome::Already => {
+        RetireOutcome::Already | RetireOutcome::BadNumber(_) => {
             (Tone::Note, "Nothing was changed: they had left, or were to leave, before.".to_owned())
         }
     }
@@ -400,19 +400,18 @@ async fn lower(
     staff.require(Act::EditPlaces)?;
     let event = staff.event(&state, event).await?;
     let mut errors = Errors::default();
-    let capacity = state.db.place_counts(event.id).await?.capacity();
     let count: Option<usize> =
         errors.check("count", form.count.trim().parse().map_err(|_| "Enter a whole number."));
-    if count.is_some_and(|count| count == 0 || i64::try_from(count).is_ok_and(|count| count > capacity)) {
-        errors
-            .add("count", format!("Enter a number between 1 and {capacity}: so many places the event has."));
-    }
     let given = ActForm { reason: form.reason.clone(), note: form.note.clone(), ..ActForm::default() };
     let reason = given.reason(&mut errors);
     let (Some(count), Some(reason), true) = (count, reason, errors.is_empty()) else {
         return lower_page(&state, &staff, event, form, errors).await;
     };
     let outcome = state.waitlist().retire_count(event.id, count, staff.actor(), &reason).await?;
+    if let RetireOutcome::BadNumber(most) = outcome {
+        errors.add("count", format!("Enter a number between 1 and {most}: so many places the event has."));
+        return lower_page(&state, &staff, event, form, errors).await;
+    }
     let (tone, said) = retired(outcome);
     done(&staff, tone, said, "", &path(event.id, "/places")).await
 }

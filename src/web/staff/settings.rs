@@ -16,9 +16,8 @@ use super::super::extract::Path;
 use super::super::page::{Errors, Layout, Page, Section, Tone};
 use super::Staff;
 use super::frame::{EventFrame, Tab, path};
-use crate::db::events::{EventSettings, NewEvent};
-use crate::domain::contact::is_plain_line;
-use crate::domain::event::EventState;
+use crate::db::events::NewEvent;
+use crate::domain::event::{EventSettings, EventState};
 use crate::domain::ids::EventId;
 use crate::domain::policy::Policy;
 use crate::domain::role::Act;
@@ -52,43 +51,31 @@ struct SettingsForm {
 
 impl SettingsForm {
     fn settings(&self, errors: &mut Errors) -> Option<EventSettings> {
-        let name = self.name.trim();
-        if name.is_empty() {
-            errors.add("name", "Enter the event’s name.");
-        } else if name.chars().count() > 200 || !is_plain_line(name) {
-            errors.add("name", "Use at most 200 characters, on one line, none of which turns text around.");
-        }
-        if self.venue.chars().count() > 200 || !is_plain_line(self.venue.trim()) {
-            errors.add("venue", "Use at most 200 characters, on one line, none of which turns text around.");
-        }
-        if self.description.chars().count() > 5_000 {
-            errors.add("description", "Use at most 5,000 characters.");
-        }
         let zone: Option<Tz> = errors.check(
             "zone",
             self.zone.trim().parse().map_err(|_| "Choose a time zone, such as Europe/Berlin."),
         );
-        let zone = zone?;
         let mut instant = |field: &'static str, text: &str| {
-            if text.trim().is_empty() { None } else { errors.check(field, when::parse_local(text, zone)) }
+            let zone = zone.filter(|_| !text.trim().is_empty())?;
+            errors.check(field, when::parse_local(text, zone))
         };
         let starts_at = instant("starts_at", &self.starts_at);
         let list_opens_at = instant("list_opens_at", &self.list_opens_at);
         let list_freezes_at = instant("list_freezes_at", &self.list_freezes_at);
-        if let (Some(opens), Some(freezes)) = (list_opens_at, list_freezes_at)
-            && opens >= freezes
-        {
-            errors.add("list_freezes_at", "The list must freeze after it opens.");
-        }
-        errors.is_empty().then(|| EventSettings {
-            name: name.to_owned(),
-            description: self.description.trim().to_owned(),
-            venue: self.venue.trim().to_owned(),
-            zone,
+        let settings = EventSettings {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            venue: self.venue.clone(),
+            zone: zone.unwrap_or(Tz::UTC),
             starts_at,
             list_opens_at,
             list_freezes_at,
-        })
+        };
+        let settings = settings.parse();
+        for (field, problem) in settings.as_ref().err().into_iter().flatten().copied() {
+            errors.add(field, problem);
+        }
+        settings.ok().filter(|_| errors.is_empty())
     }
 }
 

@@ -118,7 +118,7 @@ async fn pausing_resuming_notes_letters_and_addresses_leave_the_rank_alone() {
         .execute(world.database.sql())
         .await
         .expect("messages");
-    let again = world.database.db().replay_dead_letters(world.organization, &world.staff).await;
+    let again = world.database.db().replay_dead_letters(world.organization, world.staff).await;
     assert!(again.expect("sent again") > 0);
     assert_eq!(world.entry(waiting[0].id).await.key, waiting[0].key);
     world.add_places(1).await;

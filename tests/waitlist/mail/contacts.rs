@@ -34,7 +34,7 @@ async fn a_refused_address_is_flagged_and_its_entry_is_passed_over_until_it_work
     assert_eq!(world.live_offer(ben.id).await.entry, ben.id);
 
     // Staff send the dead letter again; this time it is taken.
-    let replayed = world.waitlist.db().replay_dead_letters(world.organization, &world.staff).await;
+    let replayed = world.waitlist.db().replay_dead_letters(world.organization, world.staff).await;
     assert_eq!(replayed.expect("replayed"), 1);
     office.drain().await;
     let works = world.entry(ann.id).await;
@@ -134,7 +134,7 @@ async fn a_second_address_that_works_is_enough() {
     office.drain().await;
     assert!(!world.entry(ann.id).await.contact_problem);
     office.server.behave(Manner::Willing);
-    let _ = world.waitlist.db().replay_dead_letters(world.organization, &world.staff).await;
+    let _ = world.waitlist.db().replay_dead_letters(world.organization, world.staff).await;
     office.drain().await;
     assert_eq!(office.server.next_mail().await.to, ["second@example.org"]);
 }

@@ -52,9 +52,9 @@ async fn a_mail_that_is_never_taken_becomes_a_dead_letter_that_staff_send_again(
     assert_eq!(row.note.as_deref(), Some("451 4.7.1 come again later"));
 
     let (db, world) = (office.world.waitlist.db(), &office.world);
-    let replay = || db.replay_message(world.organization, message, &world.staff);
+    let replay = || db.replay_message(world.organization, message, world.actor());
     let stranger = fairlist::domain::ids::OrganizationId(uuid::Uuid::nil());
-    assert_eq!(db.replay_message(stranger, message, &world.staff).await.expect("asked"), Replayed::NotDead);
+    assert_eq!(db.replay_message(stranger, message, world.actor()).await.expect("asked"), Replayed::NotDead);
     assert_eq!(replay().await.expect("asked"), Replayed::Queued);
     assert_eq!(replay().await.expect("asked"), Replayed::NotDead, "the second click is told so");
     office.server.behave(Manner::Willing);

@@ -9,6 +9,7 @@ mod once;
 mod organization;
 mod outside;
 mod places;
+mod refusals;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;
@@ -57,11 +58,20 @@ impl Shop {
         Self::on(World::with(policy, places).await).await
     }
 
+    /// Without places, where a caller may write so often a minute.
+    pub async fn limited(writes: i32) -> Self {
+        Self::served(World::with(crate::harness::world::two_hours(), 0).await, writes).await
+    }
+
     /// In this world.
     pub async fn on(world: World) -> Self {
+        Self::served(world, 1_000_000).await
+    }
+
+    async fn served(world: World, writes: i32) -> Self {
         let secret = secret();
         let mut settings = Settings::new("http://localhost".parse().expect("a URL"));
-        settings.limits.writes = 1_000_000;
+        settings.limits.writes = writes;
         settings.limits.joins = 1_000;
         let state = WebState::new(world.database.db().clone(), secret.clone(), settings);
         let router = web::router(state).expect("a router");
