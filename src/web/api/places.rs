@@ -138,8 +138,7 @@ struct Added {
 
 /// Add places
 ///
-/// They are open at once, and offered as the rule says. Send an `Idempotency-Key`: without one a repetition adds again.
-/// Scope `places:write`.
+/// Open at once, and offered as the rule says. Without an `Idempotency-Key` a repetition adds again. Scope `places:write`.
 #[utoipa::path(post, path = "/v1/resources/{event}/places", tag = "Places", params(("event" = String, Path)),
     request_body = AddRequest,
     responses((status = 201, description = "Added.", body = Added)))]
@@ -457,10 +456,9 @@ struct CapacityAnswer {
 
 /// Tell of capacity that came back
 ///
-/// For booking services: each release has a source and an id, and is applied once; told again, or late, it does no harm.
-/// A release of a booking that was made here names it; a quantity adds places of which nothing is said, and `places` adds
-/// named ones. Several are decided one by one: look at each result. 200: all were applied, now or before. 207: some were
-/// refused; tell the others no more. Scope `places:write`.
+/// Each release has a source and an id, and is applied once; told again, or late, it does no harm. One of a booking that
+/// was made here names it; a quantity adds places of which nothing is said, and `places` adds named ones. Each is decided
+/// by itself: 200: all were applied, now or before; 207: some were refused, tell the others no more. Scope `places:write`.
 #[utoipa::path(post, path = "/v1/internal/capacity-released", tag = "Places", request_body = CapacityRequest,
     responses((status = 200, description = "All were applied, now or before.", body = CapacityAnswer),
               (status = 207, description = "Some were refused.", body = CapacityAnswer)))]
