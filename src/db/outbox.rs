@@ -301,7 +301,7 @@ impl Db {
         .rows_affected();
         if changed > 0 {
             super::idempotency::remember(&mut tx, &changed).await?;
-            let mut record = Record::new(now, actor, Act::SentAgain, subject, Reason::TellingFailed);
+            let mut record = Record::new(now, actor, Act::Replayed, subject, Reason::TellingFailed);
             if message.is_none() {
                 record = record.to(format!("{changed} messages"));
             }

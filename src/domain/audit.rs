@@ -250,8 +250,6 @@ words! {
         Described = "described",
         /// Somebody was invited to the staff, or their access changed.
         AccessChanged = "access_changed",
-        /// Messages that were given up are sent again.
-        SentAgain = "sent_again",
         /// Nothing is sent to an endpoint any more.
         Stopped = "stopped",
         /// It is sent to again.

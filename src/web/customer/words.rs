@@ -304,7 +304,6 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         | Act::PartyChanged
         | Act::Described
         | Act::AccessChanged
-        | Act::SentAgain
         | Act::Imported
         | Act::Overridden => return None,
     })

@@ -84,7 +84,6 @@ pub fn title(act: Act) -> &'static str {
         Act::WantsChanged => "Wants something else now",
         Act::Described => "Described anew",
         Act::AccessChanged => "Access changed",
-        Act::SentAgain => "Sent again",
         Act::Stopped => "Stopped",
         Act::Started => "Started again",
         Act::SecretRotated => "Secret changed",
