@@ -23,7 +23,7 @@ mod verify;
 pub use import::ImportArguments;
 pub use server::{AddressArguments, CheckArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
-use values::{parse_name, parse_path, parse_role};
+use values::{parse_collector, parse_name, parse_path, parse_role};
 pub use verify::{AnchorArgument, VerifyArguments};
 
 /// A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.
@@ -102,6 +102,18 @@ pub struct Common {
         help_heading = "Log"
     )]
     pub log_level: LogLevel,
+
+    /// OpenTelemetry collector that takes traces by OTLP over HTTP, such as http://127.0.0.1:4318 [default: none]
+    #[arg(
+        long,
+        global = true,
+        env = "OTEL_EXPORTER_OTLP_ENDPOINT",
+        hide_env_values = true,
+        value_name = "URL",
+        value_parser = parse_collector,
+        help_heading = "Log"
+    )]
+    pub traces: Option<Url>,
 }
 
 impl Common {
@@ -202,18 +214,19 @@ pub struct DemoArguments {
 #[derive(Args, Clone, Debug)]
 pub struct BenchArguments {
     /// `pass`: 1,000 places offered to a list of 1,000,000; `accept`: 16 clients accept offers of one event; `draw`: a
-    /// pool of 200,000 is frozen and ranked; `notify-all`: a fourth of 200,000 is called
+    /// pool of 200,000 is frozen and ranked; `notify-all`: a fourth of 200,000 is called; `api`: 64 connections ask how
+    /// things stand, and join (best with --log-level warn)
     pub kind: BenchKind,
 
     /// Print one JSON object: name, unit, ours, raw, ratio
     #[arg(long)]
     pub json: bool,
 
-    /// Print the raw SQL and stop
+    /// Print the raw SQL and stop; `api` has none
     #[arg(long)]
     pub show: bool,
 
-    /// People waiting [default: 1,000,000 for pass, 1,000 for accept, 200,000 for draw and notify-all]
+    /// People waiting [default: 1,000,000 for pass, 1,000 for accept, 200,000 for draw and notify-all, 10,000 for api]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1_000..=10_000_000))]
     pub waiting: Option<i64>,
 }
@@ -229,6 +242,8 @@ pub enum BenchKind {
     Draw,
     /// Calling everybody who could take an open place.
     NotifyAll,
+    /// Requests to the API, over connections.
+    Api,
 }
 
 /// Who may sign in as staff.

@@ -43,6 +43,8 @@ mod failpoint;
 pub mod logging;
 pub mod messages;
 pub mod metrics;
+pub mod tls;
+pub mod traces;
 pub mod waitlist;
 pub mod web;
 pub mod webhooks;

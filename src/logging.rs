@@ -11,9 +11,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::clock::Clock;
 use crate::config::{LogFormat, LogLevel};
+use crate::traces::Traces;
 
-/// Begins to log; returns whether it is for people.
-pub fn begin(format: LogFormat, level: LogLevel) -> bool {
+/// Begins to log, and to trace; returns whether the log is for people.
+pub fn begin(format: LogFormat, level: LogLevel, traces: Option<&Traces>) -> bool {
     let human = match format {
         LogFormat::Human => true,
         LogFormat::Json => false,
@@ -29,7 +30,10 @@ pub fn begin(format: LogFormat, level: LogLevel) -> bool {
     ));
     // The filter is everybody's, not a layer's: a layer's remembers what sqlx only asked about, and then swallows
     // the next line.
-    let registry = tracing_subscriber::registry().with(filter);
+    let spans = traces.map(|traces| {
+        tracing_opentelemetry::layer().with_tracer(traces.tracer()).with_location(false).with_threads(false)
+    });
+    let registry = tracing_subscriber::registry().with(filter).with(spans);
     let lines = tracing_subscriber::fmt::layer().with_writer(stderr);
     let begun = if human {
         let lines = lines.with_ansi(stderr().is_terminal()).with_target(false).with_timer(TimeOfDay);

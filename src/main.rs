@@ -2,11 +2,19 @@
 
 use std::process::ExitCode;
 
+use fairlist::traces::Traces;
 use fairlist::{commands, config, logging};
 
 fn main() -> ExitCode {
     let cli = config::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let human = logging::begin(cli.common.log, cli.common.log_level);
+    let traces = cli.common.traces.as_ref().map(Traces::to).transpose();
+    let human =
+        logging::begin(cli.common.log, cli.common.log_level, traces.as_ref().ok().and_then(Option::as_ref));
+    // Dropped at the end, when the runtime is gone and everything is told.
+    let _traces = match traces {
+        Ok(traces) => traces,
+        Err(problem) => return complain(&format!("--traces: {problem}"), human),
+    };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(problem) => return complain(&problem, human),
@@ -14,7 +22,7 @@ fn main() -> ExitCode {
     runtime.block_on(commands::run(cli)).unwrap_or_else(|failure| complain(&failure, human))
 }
 
-fn complain(problem: &dyn std::error::Error, human: bool) -> ExitCode {
+fn complain(problem: &dyn std::fmt::Display, human: bool) -> ExitCode {
     if human {
         eprintln!("Error: {problem}");
     } else {

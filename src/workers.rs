@@ -58,13 +58,9 @@ pub trait Worker: Send {
 /// The longest rest after errors in a row.
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
-/// Runs a worker whose signs of life nobody watches for.
-pub async fn run<W: Worker>(worker: W, poll: Duration, stopping: CancellationToken) {
-    run_watched(worker, poll, Arc::default(), stopping).await;
-}
-
-/// Runs `worker` until `stopping`, resting for `poll` (give or take a quarter) when there is nothing to do.
-pub async fn run_watched<W: Worker>(
+/// Runs `worker` until `stopping`, resting for `poll` (give or take a quarter) when there is nothing to do. `metrics` say
+/// whether it lives.
+pub async fn run<W: Worker>(
     mut worker: W,
     poll: Duration,
     metrics: Arc<Metrics>,
@@ -158,7 +154,7 @@ pub fn start_mailers(
     let count = if settings.channel() == Channel::Smtp { MAILERS } else { 1 };
     for _ in 0..count {
         let mailer = Mailer::new(db, Arc::clone(settings), stopping.clone());
-        into.spawn(run_watched(mailer, MESSAGES_POLL, Arc::clone(db.metrics()), stopping.clone()));
+        into.spawn(run(mailer, MESSAGES_POLL, Arc::clone(db.metrics()), stopping.clone()));
     }
 }
 
@@ -209,7 +205,7 @@ mod tests {
             stopping: stopping.clone(),
             ended: Arc::clone(&ended),
         };
-        run(worker, Duration::from_millis(1), stopping).await;
+        run(worker, Duration::from_millis(1), Arc::default(), stopping).await;
         ended.notified().await;
     }
 
@@ -224,6 +220,6 @@ mod tests {
             ended,
         };
         hint.notify_one();
-        run(worker, Duration::from_hours(1), stopping).await;
+        run(worker, Duration::from_hours(1), Arc::default(), stopping).await;
     }
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::contract::{self, Ask, Release};
 use super::{Asked, Failed, Patience, Service, Told};
 use crate::clock::Entropy;
+use crate::tls;
 
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 * 1024;
@@ -120,6 +121,7 @@ impl Services {
         Asked { answer: Err(Failed::Lost("no answer".to_owned())), lost: true }
     }
 
+    #[tracing::instrument(name = "booking call", skip_all, fields(method = %question.method))]
     async fn ask(&self, service: &Service, question: &Question<'_>) -> Try {
         let client = match self.0.client.get_or_init(|| client(self.0.patience)) {
             Ok(client) => client,
@@ -218,13 +220,7 @@ fn jitter() -> f64 {
 }
 
 fn client(patience: Patience) -> Result<Client, String> {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let tls = tls::client().map_err(|error| error.to_string())?;
     Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(Policy::none())

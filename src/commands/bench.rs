@@ -14,7 +14,7 @@ use crate::domain::audit::Actor;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::delivery::Channel;
 use crate::domain::event::EventSettings;
-use crate::domain::ids::{EventId, OrganizationId};
+use crate::domain::ids::{EventId, OrganizationId, StaffId};
 use crate::domain::policy::{Draws, Mode, Ordering, Policy};
 use crate::domain::reason::{Reason, StaffReason};
 use crate::domain::role::Role;
@@ -34,12 +34,12 @@ const CLIENTS: usize = 16;
 
 /// A cost on both sides.
 #[derive(Debug, serde::Serialize)]
-struct Figures {
-    name: &'static str,
-    unit: &'static str,
-    ours: f64,
-    raw: f64,
-    ratio: f64,
+pub(super) struct Figures {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) ours: f64,
+    pub(super) raw: f64,
+    pub(super) ratio: f64,
 }
 
 pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result<ExitCode, Failure> {
@@ -49,6 +49,9 @@ pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result
             BenchKind::Accept => RAW_ACCEPT,
             BenchKind::Draw => RAW_DRAW,
             BenchKind::NotifyAll => RAW_CALLS,
+            BenchKind::Api => {
+                return Err(Failure::Outcome("`bench api` is not measured against SQL.".to_owned()));
+            }
         };
         println!("BEGIN;\n{};\nCOMMIT;", statements.join(";\n"));
         return Ok(ExitCode::SUCCESS);
@@ -58,46 +61,49 @@ pub(super) async fn bench(common: &Common, arguments: &BenchArguments) -> Result
     let waiting = arguments.waiting.unwrap_or(match arguments.kind {
         BenchKind::Pass => WAITING,
         BenchKind::Accept => PLACES,
+        BenchKind::Api => PLACES * 10,
         BenchKind::Draw | BenchKind::NotifyAll => POOL,
     });
     let measured = measure(&database, arguments.kind, waiting).await;
     database.drop().await?;
     server.stop().await?;
-    let figures = measured?;
-    if arguments.json {
-        println!("{}", serde_json::to_string(&figures).map_err(|error| Failure::Outcome(error.to_string()))?);
-    } else {
-        println!(
-            "{}: ours {:.3} {unit}, raw {:.3} {unit}, ratio {:.2}",
-            figures.name,
-            figures.ours,
-            figures.raw,
-            figures.ratio,
-            unit = figures.unit
-        );
+    for figures in measured? {
+        if arguments.json {
+            let line =
+                serde_json::to_string(&figures).map_err(|error| Failure::Outcome(error.to_string()))?;
+            println!("{line}");
+        } else {
+            let Figures { name, unit, ours, raw, ratio } = figures;
+            println!("{name}: ours {ours:.3} {unit}, raw {raw:.3} {unit}, ratio {ratio:.2}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(database: &BenchDatabase, kind: BenchKind, waiting: i64) -> Result<Figures, DbError> {
+async fn measure(database: &BenchDatabase, kind: BenchKind, waiting: i64) -> Result<Vec<Figures>, Failure> {
     let sizes = PoolSizes { pages: 20, ..PoolSizes::default() };
     let db = Db::new(&database.options(), sizes, Clock::database());
     let secret = Secret::new(vec![0; 32]).map_err(|_| DbError::NotFound)?;
-    let waitlist = Waitlist::new(db, secret);
-    let (organization, event) = set_up(&waitlist, kind).await?;
+    let waitlist = Waitlist::new(db, secret.clone());
+    let (organization, event, staff) = set_up(&waitlist, kind).await?;
     eprintln!("filling the list: {waiting} waiting, {PLACES} places");
     database.fill(event, organization, waiting, PLACES).await?;
-    let figures = match kind {
+    let measured = match kind {
         BenchKind::Pass => passes(database, &waitlist, event).await,
         BenchKind::Accept => accepts(database, &waitlist, event).await,
         BenchKind::Draw => draws(database, &waitlist, event).await,
         BenchKind::NotifyAll => calls(database, &waitlist, event).await,
+        BenchKind::Api => {
+            let measured = super::bench_api::api(&waitlist, secret, organization, staff).await;
+            waitlist.db().close().await;
+            return measured;
+        }
     };
     waitlist.db().close().await;
-    figures
+    Ok(vec![measured?])
 }
 
-async fn set_up(waitlist: &Waitlist, kind: BenchKind) -> Result<(OrganizationId, EventId), DbError> {
+async fn set_up(waitlist: &Waitlist, kind: BenchKind) -> Result<(OrganizationId, EventId, StaffId), DbError> {
     let unreadable = |_| DbError::NotFound;
     let email = EmailAddress::parse("bench@example.org").map_err(unreadable)?;
     let name = PersonName::parse("Bench").map_err(|_| DbError::NotFound)?;
@@ -128,7 +134,7 @@ async fn set_up(waitlist: &Waitlist, kind: BenchKind) -> Result<(OrganizationId,
     match waitlist.create_event(&new, &policy, Actor::Staff(credentials.staff)).await? {
         CreateOutcome::Created(event) => {
             waitlist.publish(event, Actor::Operator, Reason::SetUp, None).await?;
-            Ok((member.organization, event))
+            Ok((member.organization, event, credentials.staff))
         }
         CreateOutcome::SlugTaken | CreateOutcome::StartsInPast => Err(DbError::NotFound),
     }
@@ -322,7 +328,7 @@ async fn finish(mut clients: tokio::task::JoinSet<Result<(), DbError>>) -> Resul
     Ok(())
 }
 
-fn figures(name: &'static str, unit: &'static str, ours: f64, raw: f64) -> Figures {
+pub(super) fn figures(name: &'static str, unit: &'static str, ours: f64, raw: f64) -> Figures {
     let round = |value: f64| (value * 1_000.0).round() / 1_000.0;
     Figures { name, unit, ours: round(ours), raw: round(raw), ratio: round(ours / raw) }
 }

@@ -35,7 +35,7 @@ pub(super) async fn demo(common: &Common, arguments: &DemoArguments) -> Result<E
     let outcome = match prepared {
         Ok(()) => {
             welcome(&config);
-            serve_on(&database, &config, &common.data, &mut signals).await
+            serve_on(&database, &config, common, &mut signals).await
         }
         Err(failure) => Err(failure),
     };

@@ -12,6 +12,7 @@ use crate::config::{Cli, Command, Common, Refused, StaffCommand};
 use crate::db::{DbError, migrate, postgres};
 
 mod bench;
+mod bench_api;
 mod check;
 mod demo;
 pub mod import;

@@ -1,6 +1,5 @@
 //! `fairlist serve`: the web and the workers, until told to stop.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub(super) async fn serve(common: &Common, arguments: &ServerArguments) -> Resul
         // What was started is told to stop as it is dropped.
         () = signals.told_to_stop() => return Ok(ExitCode::SUCCESS),
     };
-    let served = serve_on(&database, &config, &common.data, &mut signals).await;
+    let served = serve_on(&database, &config, common, &mut signals).await;
     database.stop().await?;
     served.map(|()| ExitCode::SUCCESS)
 }
@@ -54,7 +53,7 @@ async fn open(common: &Common) -> Result<Database, Failure> {
 pub(super) async fn serve_on(
     database: &Database,
     config: &ServerConfig,
-    data: &Path,
+    common: &Common,
     signals: &mut Signals,
 ) -> Result<(), Failure> {
     let address = config.address.listen;
@@ -78,10 +77,11 @@ pub(super) async fn serve_on(
         trusted_proxies: usize::from(config.trusted_proxies),
         staff_idle: config.staff_idle,
         private_webhooks: config.private_webhooks,
+        traced: common.traces.is_some(),
         limits: Limits { joins: config.joins_per_hour, writes: config.writes_per_minute },
         ..web::Settings::new(base_url.clone())
     };
-    let secret = config.secret(data)?;
+    let secret = config.secret(&common.data)?;
     let webhooks = webhooks::Settings::new(secret.clone()).private(config.private_webhooks);
     let waitlist = Waitlist::new(db.clone(), secret.clone());
     let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), config.mail.clone()));
@@ -105,7 +105,7 @@ pub(super) async fn serve_on(
     workers::reconciler::start(&mut at_work, &waitlist, &stopping);
     workers::housekeeping::start(&mut at_work, &db, &stopping);
     workers::imports::start(&mut at_work, &db, &stopping);
-    workers::webhooks::start(&mut at_work, sender, &stopping);
+    workers::webhooks::start(&mut at_work, sender, db.metrics(), &stopping);
     workers::feed::start(&mut at_work, &db, &stopping);
     workers::start_mailers(&mut at_work, &db.for_workers(), &mail, &stopping);
     info!(url = %base_url, "Fairlist is at {base_url} (Ctrl-C stops it)");

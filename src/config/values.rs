@@ -99,6 +99,15 @@ pub(super) fn parse_mailbox(text: &str) -> Result<Mailbox, &'static str> {
     )
 }
 
+pub(super) fn parse_collector(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_| "this is no URL, such as http://127.0.0.1:4318")?;
+    if matches!(url.scheme(), "http" | "https") && url.query().is_none() {
+        Ok(url)
+    } else {
+        Err("it must be an address that begins with https:// or http://")
+    }
+}
+
 pub(super) fn parse_base_url(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text).map_err(|_| "this is no URL, such as https://tickets.example.org")?;
     if !matches!(url.scheme(), "http" | "https") {

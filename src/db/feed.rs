@@ -49,6 +49,8 @@ pub struct Part {
     pub transitions: Vec<Transition>,
     /// What to ask after next: nothing that was asked for lies between the last one here and this.
     pub next: i64,
+    /// The feed's last position.
+    pub last: i64,
 }
 
 /// A row of the feed.
@@ -247,7 +249,7 @@ impl Db {
                 .await?
                 .unwrap_or(0);
         if wanted.after >= last {
-            return Ok(Part { transitions: Vec::new(), next: wanted.after });
+            return Ok(Part { transitions: Vec::new(), next: wanted.after, last });
         }
         let kinds: Vec<String> = wanted.kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
         let rows = sqlx::query_as!(
@@ -270,7 +272,7 @@ impl Db {
         let full = i64::try_from(rows.len()).is_ok_and(|found| found >= limit);
         let next = rows.last().filter(|_| full).map_or(last, |row| row.position);
         let transitions = rows.into_iter().map(Transition::try_from).collect::<Result<_, _>>()?;
-        Ok(Part { transitions, next })
+        Ok(Part { transitions, next, last })
     }
 }
 

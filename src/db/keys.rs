@@ -196,6 +196,19 @@ impl Db {
     ) -> Result<Option<ApiKey>, DbError> {
         let row =
             select_keys!("WHERE k.token_hash = $1", &token_hash[..]).fetch_optional(self.sessions()).await?;
+        self.used(row, now).await
+    }
+
+    /// The key with this id, the same way: for what is signed, instead of shown.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn key_named(&self, key: KeyId, now: DateTime<Utc>) -> Result<Option<ApiKey>, DbError> {
+        let row = select_keys!("WHERE k.id = $1", key.0).fetch_optional(self.sessions()).await?;
+        self.used(row, now).await
+    }
+
+    async fn used(&self, row: Option<KeyRow>, now: DateTime<Utc>) -> Result<Option<ApiKey>, DbError> {
         let Some(key) = row.map(ApiKey::try_from).transpose()?.filter(|key| key.is_live(now)) else {
             return Ok(None);
         };

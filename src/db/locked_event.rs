@@ -110,6 +110,7 @@ impl Db {
         HOLDS_EVENT.scope(Cell::new(true), self.with_event_inner(id, work)).await
     }
 
+    #[tracing::instrument(name = "event lock", skip_all, fields(event = %id))]
     async fn with_event_inner<T, E: From<DbError>>(
         &self,
         id: EventId,

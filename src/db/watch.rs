@@ -32,6 +32,22 @@ pub struct Watched {
     pub messages_dead: i64,
     /// Since when no mail goes out.
     pub mail_down_since: Option<DateTime<Utc>>,
+    /// Booking services that rest after failures: accepts at their events are refused for the moment.
+    pub services_resting: i64,
+    /// Calls to booking services without a known outcome; at most [`BOUND`].
+    pub booking_unknown: i64,
+    /// Since when the first of them is.
+    pub booking_unknown_since: Option<DateTime<Utc>>,
+    /// Those of them that staff are asked to resolve.
+    pub booking_for_staff: i64,
+    /// Deliveries to webhooks that are to be made now; at most [`BOUND`] for each webhook.
+    pub webhooks_due: i64,
+    /// Since when the first of them is.
+    pub webhook_due_since: Option<DateTime<Utc>>,
+    /// Deliveries to webhooks that were given up; at most [`BOUND`] for each webhook.
+    pub webhooks_dead: i64,
+    /// Webhooks to which nothing is sent any more, because they fail or said that nobody wants it.
+    pub webhooks_stopped: i64,
     /// Our connections that wait for a lock of the database.
     pub lock_waiters: i64,
     /// The longest lists of published events, by the event's public name in addresses.
@@ -49,6 +65,14 @@ struct Row {
     message_due_since: Option<DateTime<Utc>>,
     messages_dead: i64,
     mail_down_since: Option<DateTime<Utc>>,
+    services_resting: i64,
+    booking_unknown: i64,
+    booking_unknown_since: Option<DateTime<Utc>>,
+    booking_for_staff: i64,
+    webhooks_due: i64,
+    webhook_due_since: Option<DateTime<Utc>>,
+    webhooks_dead: i64,
+    webhooks_stopped: i64,
     lock_waiters: i64,
 }
 
@@ -70,7 +94,23 @@ impl Db {
                    SELECT m.next_attempt_at FROM (VALUES (0::smallint), (1::smallint), (2::smallint)) AS u(urgency)
                    CROSS JOIN LATERAL (SELECT next_attempt_at FROM messages
                                        WHERE state = 'queued' AND urgency = u.urgency AND next_attempt_at <= $1
-                                       ORDER BY next_attempt_at LIMIT $2) m)
+                                       ORDER BY next_attempt_at LIMIT $2) m),
+               unknown AS MATERIALIZED (
+                   SELECT made_at, staff_asked_at FROM booking_attempts WHERE outcome = 'unresolved'
+                   ORDER BY next_try_at LIMIT $2),
+               hooks AS MATERIALIZED (
+                   SELECT w.stopped, d.due, d.since, g.dead FROM webhooks w
+                   CROSS JOIN LATERAL (
+                       SELECT count(*) AS due, min(next_attempt_at) AS since FROM (
+                           SELECT next_attempt_at FROM webhook_deliveries d
+                           WHERE d.organization_id = w.organization_id AND d.webhook_id = w.id AND d.state = 'queued'
+                             AND d.next_attempt_at <= $1 AND w.stopped IS NULL
+                           ORDER BY d.next_attempt_at LIMIT $2) AS due) d
+                   CROSS JOIN LATERAL (
+                       SELECT count(*) AS dead FROM (
+                           SELECT FROM webhook_deliveries d
+                           WHERE d.organization_id = w.organization_id AND d.webhook_id = w.id AND d.state = 'dead'
+                           LIMIT $2) AS dead) g)
                SELECT (SELECT count(*) FROM overdue) AS "overdue_offers!",
                       (SELECT min(expires_at) FROM overdue) AS overdue_since,
                       (SELECT count(*) FROM pass_requests WHERE requested_at IS NOT NULL) AS "passes_requested!",
@@ -81,6 +121,14 @@ impl Db {
                            SELECT count(*) AS n FROM (SELECT FROM messages m WHERE m.organization_id = o.id
                                                       AND m.state = 'dead' LIMIT $2) AS dead) AS dead) AS "messages_dead!",
                       (SELECT min(since) FROM channels WHERE down) AS mail_down_since,
+                      (SELECT count(*) FROM booking_circuits WHERE open_until > $1) AS "services_resting!",
+                      (SELECT count(*) FROM unknown) AS "booking_unknown!",
+                      (SELECT min(made_at) FROM unknown) AS booking_unknown_since,
+                      (SELECT count(staff_asked_at) FROM unknown) AS "booking_for_staff!",
+                      (SELECT coalesce(sum(due), 0)::bigint FROM hooks) AS "webhooks_due!",
+                      (SELECT min(since) FROM hooks) AS webhook_due_since,
+                      (SELECT coalesce(sum(dead), 0)::bigint FROM hooks) AS "webhooks_dead!",
+                      (SELECT count(*) FROM hooks WHERE stopped IN ('gone', 'failing')) AS "webhooks_stopped!",
                       (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $3
                          AND wait_event_type = 'Lock') AS "lock_waiters!""#,
             at,
@@ -112,6 +160,14 @@ impl Db {
             message_due_since: row.message_due_since,
             messages_dead: row.messages_dead,
             mail_down_since: row.mail_down_since,
+            services_resting: row.services_resting,
+            booking_unknown: row.booking_unknown,
+            booking_unknown_since: row.booking_unknown_since,
+            booking_for_staff: row.booking_for_staff,
+            webhooks_due: row.webhooks_due,
+            webhook_due_since: row.webhook_due_since,
+            webhooks_dead: row.webhooks_dead,
+            webhooks_stopped: row.webhooks_stopped,
             lock_waiters: row.lock_waiters,
             lists: lists.into_iter().filter_map(|list| Some((list.slug?, list.waiting))).collect(),
             others,

@@ -10,7 +10,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::ids::{CodeId, EventId, OfferId, PersonId, WebhookId};
+use super::ids::{CodeId, EventId, KeyId, OfferId, OrganizationId, PersonId, WebhookId};
 
 /// The installation's secret: at least 32 bytes, the same for every process that shares a database.
 #[derive(Clone)]
@@ -113,10 +113,18 @@ impl Secret {
         bool::from(ours.as_bytes().ct_eq(token.as_bytes())).then_some(person)
     }
 
-    /// The key by which deliveries to a webhook are signed, after `generation` of them.
+    /// The key by which deliveries to an organization's webhook are signed, after `generation` of them. Ids of webhooks
+    /// come from forms: the same one in another organization has another key.
     #[must_use]
-    pub fn webhook_key(&self, webhook: WebhookId, generation: i32) -> [u8; 32] {
-        self.derive(b"webhook", webhook.0.as_bytes(), generation)
+    pub fn webhook_key(&self, organization: OrganizationId, webhook: WebhookId, generation: i32) -> [u8; 32] {
+        let id = [organization.0.into_bytes(), webhook.0.into_bytes()].concat();
+        self.derive(b"webhook", &id, generation)
+    }
+
+    /// The key by which the program with this key signs what it tells us.
+    #[must_use]
+    pub fn telling_key(&self, key: KeyId) -> [u8; 32] {
+        self.derive(b"telling", key.0.as_bytes(), 0)
     }
 
     /// Whether `typed` are the digits of `code`; takes the same time whatever differs.
@@ -168,6 +176,17 @@ mod tests {
         assert_eq!(secret.open_booking_key(other, &sealed), None);
         assert_eq!(Secret::new(vec![6; 32]).expect("long").open_booking_key(event, &sealed), None);
         assert_eq!(secret.open_booking_key(event, &sealed[..5]), None);
+    }
+
+    #[test]
+    fn a_webhook_of_the_same_id_elsewhere_has_another_key() {
+        let secret = Secret::new(vec![9; 32]).expect("long enough");
+        let webhook = WebhookId(Uuid::from_u128(7));
+        let key = |organization, generation| {
+            secret.webhook_key(OrganizationId(Uuid::from_u128(organization)), webhook, generation)
+        };
+        assert_ne!(key(1, 1), key(2, 1));
+        assert_ne!(key(1, 1), key(1, 2));
     }
 
     #[test]

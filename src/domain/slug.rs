@@ -30,6 +30,8 @@ pub fn check(slug: &str) -> Result<(), &'static str> {
         || !slug.chars().all(fits)
         || slug.starts_with('-')
         || slug.ends_with('-')
+        // It would be taken for an event's id.
+        || uuid::Uuid::try_parse(slug).is_ok()
     {
         Err("Use 1 to 60 small letters, digits and hyphens, such as spring-concert.")
     } else {
@@ -46,6 +48,7 @@ mod tests {
         assert_eq!(from_name("  Frühlings-Konzert 2027! "), "fruhlings-konzert-2027");
         assert!(check(&from_name("李")).is_err());
         assert!(check("a--b").is_ok());
+        assert!(check("01a22c19-679f-7000-8000-000000000000").is_err());
         assert!(check("-a").is_err() && check("A").is_err() && check(&"a".repeat(61)).is_err());
     }
 }

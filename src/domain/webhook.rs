@@ -101,17 +101,68 @@ pub fn shown(key: &[u8; 32]) -> String {
     format!("whsec_{}", STANDARD.encode(key))
 }
 
+/// What is signed, under a key. HMAC takes keys of every length: there is always one.
+fn mac(key: &[u8; 32], id: &str, timestamp: i64, body: &[u8]) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    mac.update(format!("{id}.{timestamp}.").as_bytes());
+    mac.update(body);
+    Some(mac)
+}
+
 /// The value of `webhook-signature`: a signature with each of the keys in force.
 #[must_use]
 pub fn signatures(keys: &[[u8; 32]], id: &str, timestamp: i64, body: &[u8]) -> String {
-    let sign = |key: &[u8; 32]| {
-        // HMAC takes keys of every length: this cannot fail.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
-        mac.update(format!("{id}.{timestamp}.").as_bytes());
-        mac.update(body);
-        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    let sign =
+        |key| Some(format!("v1,{}", STANDARD.encode(mac(key, id, timestamp, body)?.finalize().into_bytes())));
+    keys.iter().filter_map(sign).collect::<Vec<_>>().join(" ")
+}
+
+/// What is signed longer ago is not believed (nor what is signed so long from now): somebody may have kept it.
+pub const TOLERANCE: Duration = Duration::minutes(5);
+
+/// Why what others send is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// A header is missing or cannot be read.
+    #[error(
+        "A signed request carries webhook-id, webhook-timestamp (in seconds) and webhook-signature, as Standard Webhooks says."
+    )]
+    Unreadable,
+    /// Signed too long ago, or by a clock that is wrong.
+    #[error(
+        "webhook-timestamp is more than five minutes from now: look at the clock, and sign every attempt anew."
+    )]
+    Stale,
+    /// Signed with something else, or altered.
+    #[error(
+        "No signature fits: sign what is sent, byte for byte, with the secret that was shown with the key."
+    )]
+    Wrong,
+}
+
+/// Whether `body` was signed with `key` at about `now`. Takes the same time whatever differs.
+///
+/// # Errors
+/// Why it is not believed.
+pub fn verify(
+    key: &[u8; 32],
+    [id, timestamp, signatures]: [&str; 3],
+    body: &[u8],
+    now: DateTime<Utc>,
+) -> Result<(), SignatureError> {
+    let timestamp: i64 = timestamp.parse().map_err(|_| SignatureError::Unreadable)?;
+    if id.is_empty() {
+        return Err(SignatureError::Unreadable);
+    }
+    if timestamp.abs_diff(now.timestamp()) > TOLERANCE.num_seconds().unsigned_abs() {
+        return Err(SignatureError::Stale);
+    }
+    let fits = |signature: &str| {
+        let signature = STANDARD.decode(signature.strip_prefix("v1,")?).ok()?;
+        mac(key, id, timestamp, body)?.verify_slice(&signature).ok()
     };
-    keys.iter().map(sign).collect::<Vec<_>>().join(" ")
+    // Whoever rotates a secret signs with both.
+    signatures.split(' ').take(8).find_map(fits).ok_or(SignatureError::Wrong)
 }
 
 /// What is wrong with an endpoint's address.
@@ -210,6 +261,30 @@ mod tests {
         assert_eq!(both.split(' ').count(), 2);
         assert!(both.split(' ').all(|one| one.starts_with("v1,")));
         assert_eq!(shown(&[0; 32]), "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    }
+
+    #[test]
+    fn what_is_signed_is_believed_for_five_minutes_and_not_when_altered() {
+        let now: DateTime<Utc> = "2027-03-01T10:00:00Z".parse().unwrap();
+        let at = now.timestamp().to_string();
+        let both = signatures(&[[1; 32], [2; 32]], "msg_1", now.timestamp(), b"{}");
+        let is = |key: u8, id: &str, at: &str, signed: &str, body: &[u8], later: i64| {
+            verify(&[key; 32], [id, at, signed], body, now + Duration::seconds(later))
+        };
+        for key in [1, 2] {
+            assert_eq!(is(key, "msg_1", &at, &both, b"{}", 300), Ok(()));
+            assert_eq!(is(key, "msg_1", &at, &both, b"{}", -300), Ok(()));
+        }
+        assert_eq!(is(1, "msg_1", &at, &both, b"{}", 301), Err(SignatureError::Stale));
+        assert_eq!(is(1, "msg_1", &at, &both, b"{}", -301), Err(SignatureError::Stale));
+        assert_eq!(is(3, "msg_1", &at, &both, b"{}", 0), Err(SignatureError::Wrong));
+        assert_eq!(is(1, "msg_2", &at, &both, b"{}", 0), Err(SignatureError::Wrong));
+        assert_eq!(is(1, "msg_1", &at, &both, b"{ }", 0), Err(SignatureError::Wrong));
+        assert_eq!(is(1, "msg_1", &at, &both.replace("v1,", "v1a,"), b"{}", 0), Err(SignatureError::Wrong));
+        assert_eq!(is(1, "msg_1", &at, "", b"{}", 0), Err(SignatureError::Wrong));
+        assert_eq!(is(1, "msg_1", "soon", &both, b"{}", 0), Err(SignatureError::Unreadable));
+        assert_eq!(is(1, "msg_1", &i64::MIN.to_string(), &both, b"{}", 0), Err(SignatureError::Stale));
+        assert_eq!(is(1, "", &at, &both, b"{}", 0), Err(SignatureError::Unreadable));
     }
 
     #[test]

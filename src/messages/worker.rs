@@ -189,6 +189,7 @@ impl Mailer {
     }
 
     /// Everything between claim and outcome. A panic in it is a failed attempt, not the end of the worker.
+    #[tracing::instrument(name = "letter", skip_all, fields(message = %claim.message))]
     async fn deliver(&mut self, claim: &Claim) -> (Option<ContactId>, Verdict) {
         if self.stopping.is_cancelled() {
             return (None, Verdict::Released("The program is stopping."));

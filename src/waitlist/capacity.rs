@@ -152,7 +152,8 @@ async fn add(
     }
     let release = NewRelease {
         source: "external",
-        source_id: format!("{}/{}", told.source, told.id),
+        // The first stroke ends the source.
+        source_id: format!("{}/{}", told.source.replace('%', "%25").replace('/', "%2F"), told.id),
         reason: told.reason.reason,
         places: added.clone(),
     };

@@ -1,6 +1,7 @@
 //! Answers that customers give by telephone or in person, written down by staff. The transition is the same as the
 //! customer's own; a record beside it says who took the answer, and why it did not come by the page.
 
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::answer::{self, Accept, AcceptOutcome, Begun, Decline, DeclineOutcome};
@@ -35,7 +36,7 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<AcceptOutcome, DbError> {
-        let lease = self.services.lease();
+        let (lease, at) = (self.services.lease(), Instant::now());
         let begun = decide!(self, event, async |event| {
             let known = event.offer(offer).await?;
             let accept = Accept { offer, person: known.person, actor };
@@ -46,8 +47,14 @@ impl Waitlist {
             }
             Ok(begun)
         })
-        .await?;
-        self.finish_accept(begun).await
+        .await;
+        let answer = match begun {
+            Ok(begun) => self.finish_accept(begun).await,
+            Err(error) => Err(error),
+        };
+        let outcome = answer.as_ref().map_or("failed", AcceptOutcome::as_str);
+        self.db().metrics().accepted(outcome, at.elapsed());
+        answer
     }
 
     /// The customer said no: declines an offer for them.

@@ -51,6 +51,7 @@ impl Waitlist {
     ///
     /// # Errors
     /// What the database says.
+    #[tracing::instrument(name = "pass", skip_all, fields(event = %event))]
     pub async fn run_pass(&self, event: EventId) -> Result<PassReport, DbError> {
         decide!(self, event, async |event| pass(event, &self.secret).await).await
     }

@@ -115,6 +115,34 @@ fn gauges(db: &Db, watched: Option<&Watched>) -> Registry {
         );
         number("mail_down_seconds", "How long no mail goes out; 0: it does", age(watched.mail_down_since));
         number(
+            "booking_services_resting",
+            "Booking services that are not called for the moment, after failures",
+            float(watched.services_resting),
+        );
+        number(
+            "booking_calls_unknown",
+            "Calls to booking services of which nobody knows what came",
+            float(watched.booking_unknown),
+        );
+        number(
+            "booking_unknown_seconds",
+            "How long that is so for the first of them",
+            age(watched.booking_unknown_since),
+        );
+        number(
+            "booking_calls_for_staff",
+            "Those of them that staff are asked to resolve",
+            float(watched.booking_for_staff),
+        );
+        number("webhooks_due", "Deliveries to webhooks that are to be made now", float(watched.webhooks_due));
+        number("webhooks_age_seconds", "How long the first of them waits", age(watched.webhook_due_since));
+        number("webhooks_dead", "Deliveries to webhooks that were given up", float(watched.webhooks_dead));
+        number(
+            "webhooks_stopped",
+            "Webhooks to which nothing is sent any more, because they failed or said so",
+            float(watched.webhooks_stopped),
+        );
+        number(
             "lock_waiters",
             "Connections that wait for a lock of the database",
             float(watched.lock_waiters),

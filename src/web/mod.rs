@@ -15,7 +15,8 @@ use axum::routing::get;
 use chrono::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use url::Url;
 
 use crate::db::Db;
@@ -107,6 +108,8 @@ pub struct Settings {
     pub staff_idle: Duration,
     /// Whether webhooks may go to addresses of private networks, and without encryption.
     pub private_webhooks: bool,
+    /// Whether what a request took is told to OpenTelemetry.
+    pub traced: bool,
     /// What may be done how often.
     pub limits: Limits,
 }
@@ -121,6 +124,7 @@ impl Settings {
             trusted_proxies: 0,
             staff_idle: Duration::minutes(30),
             private_webhooks: false,
+            traced: false,
             limits: Limits::default(),
         }
     }
@@ -247,17 +251,24 @@ async fn own_task(request: Request, next: Next) -> Response {
 async fn log(State(state): State<WebState>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
-    let span = tracing::info_span!(
-        "request",
-        method = %method,
-        route,
-        id = request_id(request.headers()).unwrap_or_default()
-    );
+    let id = request_id(request.headers()).unwrap_or_default();
+    // The names that OpenTelemetry asks for would be noise in the log.
+    let span = if state.settings.traced {
+        let name = format!("{method} {route}");
+        info_span!("request", otel.name = name, otel.kind = "server", method = %method, route, id)
+    } else {
+        info_span!("request", method = %method, route, id)
+    };
+    let traced = span.clone();
     async move {
         let start = tokio::time::Instant::now();
         let response = next.run(request).await;
         let (status, took) = (response.status().as_u16(), start.elapsed());
         state.db.metrics().answered(method.as_str(), status);
+        traced.set_attribute("http.response.status_code", i64::from(status));
+        if status >= 500 {
+            traced.set_status(opentelemetry::trace::Status::error(""));
+        }
         if route_is_quiet(&route) {
             tracing::trace!(status, ?took, "answered");
         } else {

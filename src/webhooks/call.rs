@@ -8,11 +8,11 @@ use chrono::{DateTime, Utc};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use reqwest::{Client, Response, StatusCode};
-use rustls::{ClientConfig, RootCertStore};
 
 use super::{Names, Settings};
 use crate::domain::address::is_public;
 use crate::domain::webhook::{Verdict, endpoint, retry_after};
+use crate::tls;
 
 /// Of an answer, so much is read: enough to see what it is.
 const ANSWER: usize = 4 * 1024;
@@ -51,12 +51,7 @@ impl Caller {
     /// When TLS cannot be set up.
     pub fn new(settings: &Settings) -> Result<Self, CallerError> {
         let failed = |problem: &dyn std::fmt::Display| CallerError(problem.to_string());
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|problem| failed(&problem))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = tls::client().map_err(|problem| failed(&problem))?;
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
             .dns_resolver(Resolver { names: Arc::clone(&settings.names), private: settings.private })

@@ -90,6 +90,7 @@ impl Sender {
 }
 
 impl Work {
+    #[tracing::instrument(name = "webhook", skip_all, fields(webhook = %claim.webhook))]
     async fn deliver(&self, claim: &Claim) {
         failpoint::reach("webhook.claimed");
         let verdict = self.verdict(claim).await;
@@ -114,9 +115,14 @@ impl Work {
     async fn verdict(&self, claim: &Claim) -> Result<Verdict, DbError> {
         let now = self.db.now().await?;
         let (id, body) = self.contents(claim).await?;
-        let mut keys = vec![self.settings.secret.webhook_key(claim.webhook, claim.generation)];
+        let mut keys =
+            vec![self.settings.secret.webhook_key(claim.organization, claim.webhook, claim.generation)];
         if claim.old_until.is_some_and(|until| now < until) {
-            keys.push(self.settings.secret.webhook_key(claim.webhook, claim.generation - 1));
+            keys.push(self.settings.secret.webhook_key(
+                claim.organization,
+                claim.webhook,
+                claim.generation - 1,
+            ));
         }
         let timestamp = now.timestamp();
         let signatures = signatures(&keys, &id, timestamp, &body);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run_watched};
+use super::{Next, Worker, run};
 use crate::db::{Db, DbError};
 
 /// How often events with something new are looked for without a hint: other processes give none.
@@ -49,5 +49,5 @@ impl Worker for Relay {
 
 /// Starts it.
 pub fn start(into: &mut JoinSet<()>, db: &Db, stopping: &CancellationToken) {
-    into.spawn(run_watched(Relay::new(db), POLL, Arc::clone(db.metrics()), stopping.clone()));
+    into.spawn(run(Relay::new(db), POLL, Arc::clone(db.metrics()), stopping.clone()));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run_watched};
+use super::{Next, Worker, run};
 use crate::db::{Db, DbError};
 
 /// Nothing depends on it, so it need not be often.
@@ -33,5 +33,5 @@ impl Worker for Housekeeping {
 
 /// Starts it.
 pub fn start(into: &mut JoinSet<()>, db: &Db, stopping: &CancellationToken) {
-    into.spawn(run_watched(Housekeeping(db.clone()), POLL, Arc::clone(db.metrics()), stopping.clone()));
+    into.spawn(run(Housekeeping(db.clone()), POLL, Arc::clone(db.metrics()), stopping.clone()));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run_watched};
+use super::{Next, Worker, run};
 use crate::db::{Db, DbError};
 use crate::waitlist::import::{Importer, Tick};
 
@@ -36,5 +36,5 @@ impl Worker for Importer {
 
 /// Starts the worker.
 pub fn start(into: &mut JoinSet<()>, db: &Db, stopping: &CancellationToken) {
-    into.spawn(run_watched(Importer::new(db), POLL, Arc::clone(db.metrics()), stopping.clone()));
+    into.spawn(run(Importer::new(db), POLL, Arc::clone(db.metrics()), stopping.clone()));
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Next, Worker, run_watched};
+use super::{Next, Worker, run};
 use crate::db::passes::PassListener;
 use crate::db::{Db, DbError};
 use crate::domain::ids::EventId;
@@ -173,15 +173,15 @@ pub fn start(into: &mut JoinSet<()>, waitlist: &Waitlist, stopping: &Cancellatio
     let metrics = waitlist.db().metrics();
     for _ in 0..RUNNERS {
         let runner = Passes::new(waitlist, stopping.clone());
-        into.spawn(run_watched(runner, PASS_POLL, Arc::clone(metrics), stopping.clone()));
+        into.spawn(run(runner, PASS_POLL, Arc::clone(metrics), stopping.clone()));
     }
-    into.spawn(run_watched(Sweeper::new(waitlist.db()), DUE_POLL, Arc::clone(metrics), stopping.clone()));
+    into.spawn(run(Sweeper::new(waitlist.db()), DUE_POLL, Arc::clone(metrics), stopping.clone()));
     let ears = Ears { db: waitlist.db().clone(), listener: None };
     let (heard, metrics) = (stopping.clone(), Arc::clone(metrics));
     // It waits inside its tick, where nothing is half done: it may be dropped there.
     into.spawn(async move {
         tokio::select! {
-            () = run_watched(ears, PASS_POLL, metrics, heard.clone()) => {}
+            () = run(ears, PASS_POLL, metrics, heard.clone()) => {}
             () = heard.cancelled() => {}
         }
     });

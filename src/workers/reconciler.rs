@@ -1,5 +1,6 @@
 //! The worker that settles what booking services never answered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -30,5 +31,6 @@ impl Worker for Reconciler {
 
 /// Starts it.
 pub fn start(into: &mut JoinSet<()>, waitlist: &Waitlist, stopping: &CancellationToken) {
-    into.spawn(run(Reconciler::new(waitlist), POLL, stopping.clone()));
+    let metrics = Arc::clone(waitlist.db().metrics());
+    into.spawn(run(Reconciler::new(waitlist), POLL, metrics, stopping.clone()));
 }

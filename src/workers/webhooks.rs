@@ -1,5 +1,6 @@
 //! The worker that sends webhooks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -7,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Next, Worker, run};
 use crate::db::DbError;
+use crate::metrics::Metrics;
 use crate::webhooks::{Outcome, Sender};
 
 /// How often what is due is looked for without a hint.
@@ -32,6 +34,6 @@ impl Worker for Sender {
 }
 
 /// Starts it.
-pub fn start(into: &mut JoinSet<()>, sender: Sender, stopping: &CancellationToken) {
-    into.spawn(run(sender, POLL, stopping.clone()));
+pub fn start(into: &mut JoinSet<()>, sender: Sender, metrics: &Arc<Metrics>, stopping: &CancellationToken) {
+    into.spawn(run(sender, POLL, Arc::clone(metrics), stopping.clone()));
 }

@@ -13,4 +13,5 @@ mod program;
 mod secrets;
 mod settings;
 mod staff;
+mod traces;
 mod verify;

@@ -26,7 +26,11 @@ pub fn fairlist(arguments: &[&str]) -> Command {
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if name.starts_with("FAIRLIST_") || name.starts_with("PG") || name == "DATABASE_URL" {
+        if name.starts_with("FAIRLIST_")
+            || name.starts_with("PG")
+            || name.starts_with("OTEL_")
+            || name == "DATABASE_URL"
+        {
             command.env_remove(&*name);
         }
     }
@@ -176,6 +180,19 @@ impl Running {
         self.signal(Signal::SIGKILL);
         self.ended().await;
     }
+}
+
+/// Asks for an address as a browser does that comes from there, and gives the answer as it was sent.
+pub async fn get(program: &url::Url, address: &str) -> String {
+    let port = program.port().expect("a port");
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    let request = format!(
+        "GET {address} HTTP/1.1\r\nHost: localhost\r\nReferer: http://localhost{address}\r\nConnection: close\r\n\r\n"
+    );
+    connection.write_all(request.as_bytes()).await.expect("asked");
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.expect("answered");
+    answer
 }
 
 /// A data directory of a test's own. Whatever still runs in it at the end is ended.

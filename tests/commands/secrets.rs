@@ -2,27 +2,12 @@
 
 use nix::sys::signal::{Signal, kill};
 use regex_lite::Regex;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use url::Url;
 
 use crate::harness::database::{SECRET, TestDatabase};
 use crate::harness::smtp::SmtpServer;
 use crate::harness::world::{World, two_hours};
-use crate::program::{Running, fairlist};
-
-/// Asks for an address as a browser does that comes from there, and gives the answer as it was sent.
-async fn get(program: &Url, address: &str) -> String {
-    let port = program.port().expect("a port");
-    let mut connection = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
-    let request = format!(
-        "GET {address} HTTP/1.1\r\nHost: localhost\r\nReferer: http://localhost{address}\r\nConnection: close\r\n\r\n"
-    );
-    connection.write_all(request.as_bytes()).await.expect("asked");
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.expect("answered");
-    answer
-}
+use crate::program::{Running, fairlist, get};
 
 /// What operators read tells of the journey, knows every name that is watched for, and names nobody.
 fn watched(metrics: &str, ids: &[String], tokens: &[(&str, String)]) {

@@ -14,6 +14,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("clock", 0),
     ("failpoint", 0),
     ("metrics", 0),
+    ("tls", 0),
+    ("traces", 0),
     ("logging", 3),
     ("domain", 1),
     ("db", 2),

@@ -137,11 +137,12 @@ async fn an_endpoint_is_sent_what_the_feed_says_once_and_in_order() {
 async fn signatures_verify_by_the_reference_library_before_during_and_after_a_rotation() {
     let mut wire = Wire::on(World::on(TestDatabase::new().await, two_hours(), 0).await).await;
     let id = wire.of_joins("/signed").await;
-    let key = |generation| shown(&secret().webhook_key(id, generation));
+    let organization = wire.world.organization;
+    let key = |generation| shown(&secret().webhook_key(organization, id, generation));
     wire.world.waiting("Ann", 1).await;
     wire.sent().await;
     let db = wire.world.database.db().clone();
-    let (organization, staff) = (wire.world.organization, wire.world.staff);
+    let staff = wire.world.staff;
     assert_eq!(db.rotate_webhook(organization, id, 1, staff).await.unwrap(), Rotated::To(2));
     assert_eq!(db.rotate_webhook(organization, id, 1, staff).await.unwrap(), Rotated::Elsewhere);
     wire.world.waiting("Ben", 1).await;

@@ -25,7 +25,7 @@ async fn an_owner_adds_an_endpoint_and_sees_its_secret_once() {
     says(&page, "Nothing is sent anywhere.");
     let once = page.attribute("input[name=once]", "value").expect("an id");
     let id = WebhookId(once.parse().expect("an id"));
-    let first = shown(&secret().webhook_key(id, 1));
+    let first = shown(&secret().webhook_key(desk.world.organization, id, 1));
     let form = |url: &'static str| [&[("once", once.as_str()), ("url", url)], &EVERYTHING[..]].concat();
 
     let refused = owner.post("/staff/webhooks", &form("https://10.0.0.7/hooks")).await;
@@ -46,7 +46,7 @@ async fn an_owner_adds_an_endpoint_and_sees_its_secret_once() {
     says(&owner.get("/staff/webhooks").await, "1 endpoint is told of what happens.");
 
     let rotated = owner.post(&format!("/staff/webhooks/{id}/rotate"), &[("generation", "1")]).await;
-    says(&rotated, &shown(&secret().webhook_key(id, 2)));
+    says(&rotated, &shown(&secret().webhook_key(desk.world.organization, id, 2)));
     says(&rotated, "the one before signs, too");
     owner.post(&format!("/staff/webhooks/{id}/rotate"), &[("generation", "1")]).await;
     says(

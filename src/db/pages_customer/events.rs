@@ -9,7 +9,7 @@ use super::super::{Db, DbError};
 use super::{EventName, event_name};
 use crate::domain::attribute::{Attribute, Wants};
 use crate::domain::event::ListState;
-use crate::domain::ids::EventId;
+use crate::domain::ids::{EventId, OfferId};
 use crate::domain::kinds::Kinds;
 use crate::domain::place::PlaceCounts;
 use crate::domain::policy::{After, Fit, Ordering, PositionShown, largest_party};
@@ -235,6 +235,27 @@ impl Db {
     pub async fn event_sheet_of(&self, event: EventId, now: DateTime<Utc>) -> Result<EventSheet, DbError> {
         let row = select_sheets!("WHERE v.id = $2", now, event.0).fetch_one(self.pool()).await?;
         self.with_claims(row.try_into()?).await
+    }
+
+    /// When the first hold ends, that of this offer aside.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn others_held_until(
+        &self,
+        event: EventId,
+        offer: OfferId,
+        now: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, DbError> {
+        Ok(sqlx::query_scalar!(
+            "SELECT min(expires_at) FROM offers WHERE event_id = $1 AND state = 'pending' AND kind = 'hold'
+               AND expires_at > $2 AND id <> $3",
+            event.0,
+            now,
+            offer.0
+        )
+        .fetch_one(self.pool())
+        .await?)
     }
 
     /// What a newcomer finds who wants this of a place: of all that is open, only what would do.

@@ -44,6 +44,8 @@ pub struct MyEntry {
     pub is_call: bool,
     /// Whether its clock stands still, because nobody can be told.
     pub stands: bool,
+    /// Whether it was accepted, and the booking service has not said yet.
+    pub accepting: bool,
     /// Since when it is in this state.
     pub since: DateTime<Utc>,
 }
@@ -75,6 +77,7 @@ struct EntryRow {
     expires_at: Option<DateTime<Utc>>,
     is_call: bool,
     stands: bool,
+    accepting: bool,
     state_since: DateTime<Utc>,
 }
 
@@ -97,6 +100,7 @@ impl TryFrom<EntryRow> for MyEntry {
             offer: row.offer_id.map(OfferId).zip(row.expires_at),
             is_call: row.is_call,
             stands: row.stands,
+            accepting: row.accepting,
             since: row.state_since,
             event: event_name!(row)?,
         })
@@ -125,7 +129,8 @@ macro_rules! select_mine {
                        AS "bands!: Json<Vec<Band>>",
                    f.id AS "offer_id?", f.expires_at AS "expires_at?",
                    coalesce(f.kind = 'call', false) AS "is_call!",
-                   EXISTS (SELECT FROM standing_offers s WHERE s.event_id = f.event_id AND s.id = f.id) AS "stands!"
+                   EXISTS (SELECT FROM standing_offers s WHERE s.event_id = f.event_id AND s.id = f.id) AS "stands!",
+                   coalesce(f.state = 'accepting', false) AS "accepting!"
                FROM entries e
                JOIN events v ON v.id = e.event_id
                JOIN organizations g ON g.id = v.organization_id

@@ -70,6 +70,8 @@ impl From<BookingLine> for BookingRow {
 struct BookingsQuery {
     /// Those in this state; the confirmed ones without it.
     state: Option<BookingState>,
+    /// The reference, or a part of the person's name or of what the place is called.
+    search: String,
 }
 
 /// A cursor of this instant and id.
@@ -100,7 +102,7 @@ async fn list(
     let event = caller.event(&state, &event).await?;
     let before = paging.parse(parse_cursor)?;
     let which = query.state.unwrap_or(BookingState::Confirmed);
-    let rows = state.db.booking_lines(event.id, which, "", before, paging.one_more()).await?;
+    let rows = state.db.booking_lines(event.id, which, &query.search, before, paging.one_more()).await?;
     Ok(Answer::ok(Listed::of(rows, paging.limit(), |row| cursor(row.booked_at, row.id), Into::into)))
 }
 

@@ -30,7 +30,7 @@ pub enum Who {
 pub struct Caller {
     /// Who.
     pub who: Who,
-    /// The hash of what they showed: limits and kept answers are counted by it.
+    /// The hash of what they showed.
     pub token_hash: [u8; 32],
     /// The instant.
     pub now: DateTime<Utc>,
@@ -68,6 +68,15 @@ impl Caller {
         match &self.who {
             Who::Key(key) => key.organization,
             Who::Person(_, organization) => *organization,
+        }
+    }
+
+    /// A name for them, whatever they show: limits and kept answers go by it, so a customer's new token is no new caller.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.who {
+            Who::Key(key) => format!("key {}", key.id),
+            Who::Person(person, _) => format!("person {person}"),
         }
     }
 

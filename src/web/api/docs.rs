@@ -1,17 +1,21 @@
 //! What the API says of itself: `/v1/openapi.json`, and the page `/v1/docs` that is made of it.
 
 use askama::Template;
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use std::sync::Arc;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use super::problem::{Code, Problem};
 use crate::domain::key::Scope;
+use crate::domain::transition::Kind;
 use crate::web::WebState;
 use crate::web::error::Error;
 use crate::web::page::{Layout, Page};
@@ -38,11 +42,13 @@ pub(super) fn complete(mut described: OpenApi) -> OpenApi {
         .scheme(HttpAuthScheme::Bearer)
         .description(Some("A key of an organization (fl_key_…), or a customer’s token (fl_me_…)."))
         .build();
-    described
-        .components
-        .get_or_insert_default()
-        .security_schemes
-        .insert("bearer".to_owned(), SecurityScheme::Http(bearer).into());
+    let signature = ApiKeyValue::with_description(
+        "webhook-signature",
+        "By Standard Webhooks, with webhook-id and webhook-timestamp: v1, and the HMAC-SHA256 of id.timestamp.body.",
+    );
+    let schemes = &mut described.components.get_or_insert_default().security_schemes;
+    schemes.insert("bearer".to_owned(), SecurityScheme::Http(bearer).into());
+    schemes.insert("signature".to_owned(), SecurityScheme::ApiKey(ApiKey::Header(signature)).into());
     let refusal = ResponseBuilder::new()
         .description("Refused, or gone wrong: the code says why.")
         .content(
@@ -50,26 +56,31 @@ pub(super) fn complete(mut described: OpenApi) -> OpenApi {
             ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build(),
         )
         .build();
-    for item in described.paths.paths.values_mut() {
+    for (path, item) in &mut described.paths.paths {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             operation.responses.responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
         }
         if let Some(post) = &mut item.post
-            && post.security.is_none()
+            && !post
+                .security
+                .as_ref()
+                .is_some_and(|security| security.contains(&SecurityRequirement::default()))
         {
-            post.parameters.get_or_insert_default().push(idempotency_key().into());
+            let needed = path.ends_with(":accept");
+            post.parameters.get_or_insert_default().push(idempotency_key(needed).into());
         }
     }
     described
 }
 
-fn idempotency_key() -> utoipa::openapi::path::Parameter {
+fn idempotency_key(needed: bool) -> utoipa::openapi::path::Parameter {
     use utoipa::openapi::path::{ParameterBuilder, ParameterIn};
     use utoipa::openapi::schema::{ObjectBuilder, Type};
     ParameterBuilder::new()
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
+        .required(if needed { Required::True } else { Required::False })
         .description(Some(
             "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours.",
         ))
@@ -111,22 +122,32 @@ struct DocsPage {
     things: Arc<Vec<Thing>>,
     scopes: &'static [Scope],
     codes: &'static [Code],
+    kinds: &'static [Kind],
 }
 
 /// The two addresses.
 pub(super) fn router(described: &OpenApi) -> Router<WebState> {
-    let value = Arc::new(serde_json::to_value(described).unwrap_or_default());
+    let value = serde_json::to_value(described).unwrap_or_default();
+    let bytes = Bytes::from(value.to_string());
     let (families, things) = (Arc::new(families(&value)), Arc::new(things(&value)));
     let page = async move |State(state): State<WebState>| -> Result<Response, Error> {
         let mut layout = Layout::bare("The API", false, state.db.clock().local());
         layout.menu = true;
         let (families, things) = (families.clone(), things.clone());
         let base = state.settings.origin();
-        let page = DocsPage { layout, base, families, things, scopes: Scope::ALL, codes: Code::ALL };
+        let page = DocsPage {
+            layout,
+            base,
+            families,
+            things,
+            scopes: Scope::ALL,
+            codes: Code::ALL,
+            kinds: Kind::ALL,
+        };
         Ok(Page(page).into_response())
     };
     Router::new()
-        .route("/v1/openapi.json", get(async move || Json(value.as_ref().clone())))
+        .route("/v1/openapi.json", get(async move || ([(CONTENT_TYPE, "application/json")], bytes.clone())))
         .route("/v1/docs", get(page))
         .route("/v1/booking-service.yaml", get(async || ([(CONTENT_TYPE, "application/yaml")], CONTRACT)))
 }
@@ -208,7 +229,9 @@ fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Ope
         path: path.to_owned(),
         title: text(operation, "summary"),
         text: text(operation, "description"),
-        public: operation["security"].is_array(),
+        public: operation["security"]
+            .as_array()
+            .is_some_and(|any| any.iter().any(|one| *one == serde_json::json!({}))),
         parameters: parameters
             .map(|parameter| {
                 (

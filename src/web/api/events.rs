@@ -85,5 +85,19 @@ async fn my_status(
     let live = entries.iter().position(|entry| entry.state.is_live()).unwrap_or(0);
     let entry = if entries.is_empty() { None } else { Some(entries.swap_remove(live)) };
     let bookings = state.db.my_bookings_at(event.id, &persons).await?;
-    Ok(Answer::ok(StatusView::of(&sheet, entry, bookings, caller.now)))
+    // Whoever waits is told of what would do for them; and of other people's holds, not of their own.
+    let live = entry.as_ref().filter(|entry| entry.state.is_live());
+    let (door, others_until) = match live {
+        Some(live) => {
+            let wanted = state.db.entry_in(event.id, live.id).await?.wants;
+            let (wants, _) = state.db.wants(event.id, wanted).await?;
+            let others = match live.offer {
+                Some((offer, _)) => state.db.others_held_until(event.id, offer, caller.now).await?,
+                None => sheet.facts.held_until,
+            };
+            (state.db.door_for(&sheet, &wants, caller.now).await?, others)
+        }
+        None => (sheet.door(caller.now), sheet.facts.held_until),
+    };
+    Ok(Answer::ok(StatusView::of(&sheet, door, others_until, entry, bookings, caller.now)))
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::caller::{Caller, shown};
 use super::problem::{Code, Failed, Refusal};
+use super::signed;
 use crate::db::idempotency::{Claimed, Kept, under};
 use crate::db::limits::Window;
 use crate::web::client::ClientAddress;
@@ -40,15 +41,19 @@ pub async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = match identify(&state, &address, request.headers()).await {
+    let caller = if signed::is_signed(&request) {
+        signed::identify(&state, &address, &mut request).await.map(Some)
+    } else {
+        identify(&state, &address, request.headers()).await
+    };
+    let caller = match caller {
         Ok(caller) => caller,
         Err(failed) => return failed.into_response(),
     };
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let mut window = None;
     if writes {
-        let subject =
-            caller.as_ref().map_or_else(|| address.to_string(), |caller| hex::encode(caller.token_hash));
+        let subject = caller.as_ref().map_or_else(|| address.to_string(), Caller::name);
         match state.window(Limit::Writes, subject).await {
             Ok(counted) => window = Some(counted),
             Err(error) => return error.into_response(),
@@ -122,7 +127,9 @@ async fn read(request: Request, next: Next) -> Response {
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         return Error::internal("a body that cannot be read").into_response();
     };
-    let tag = version_of(&bytes);
+    // What is changed under `If-Match` says which version of it this is.
+    let version = parts.headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(|tag| tag.trim_matches('"'));
+    let tag = version_of(version, &bytes);
     let known = has.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let is_known =
         known.map(|known| known.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*");
@@ -141,15 +148,15 @@ fn is_json(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
 }
 
-/// The version of what is said: a strong entity tag.
-#[must_use]
-pub fn version_of(body: &[u8]) -> String {
-    format!("\"{}\"", hex::encode(&Sha256::digest(body)[..16]))
+/// The version of what is said: a strong entity tag, that begins with the version of what it is about, if it has one.
+fn version_of(version: Option<&str>, body: &[u8]) -> String {
+    let hash = hex::encode(&Sha256::digest(body)[..16]);
+    version.map_or_else(|| format!("\"{hash}\""), |version| format!("\"{version}-{hash}\""))
 }
 
 /// Reads the body, so that it can be compared, and acts once for each key.
 async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -> Response {
-    let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    let path = request.uri().path().to_owned();
     let key = match own_key(request.headers(), request.uri().path()) {
         Ok(key) => key,
         Err(refusal) => return refusal.into_response(),
@@ -167,7 +174,7 @@ async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -
         }
         hash.finalize().into()
     };
-    let key_hash = hash(&[&caller.token_hash, path.as_bytes(), key.as_bytes()]);
+    let key_hash = hash(&[caller.name().as_bytes(), path.as_bytes(), key.as_bytes()]);
     let claim = match state.db.claim_key(key_hash, hash(&[&bytes])).await {
         Ok(Claimed::Mine(claim)) => claim,
         Ok(Claimed::Answered(kept)) => return replayed(kept),

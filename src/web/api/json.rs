@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,16 @@ impl<T> Answer<T> {
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
         (self.0, axum::Json(self.1)).into_response()
+    }
+}
+
+/// An answer about what is changed under `If-Match`, with its version.
+#[derive(Debug)]
+pub struct Versioned<T>(pub i32, pub T);
+
+impl<T: Serialize> IntoResponse for Versioned<T> {
+    fn into_response(self) -> Response {
+        ([(ETAG, format!("\"{}\"", self.0))], axum::Json(self.1)).into_response()
     }
 }
 

@@ -91,6 +91,22 @@ impl From<QueueRow> for EntryRow {
 struct LineQuery {
     /// Those in this state; the waiting ones without it.
     state: Option<EntryState>,
+    /// Instead of a state: those in the line that are not served.
+    hindered: Option<Hindered>,
+    /// Whose name or address holds this, in whatever state where none is named.
+    search: String,
+}
+
+/// What keeps somebody in the line from being served.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Hindered {
+    /// Paused.
+    Paused,
+    /// Set aside when an offer was revoked.
+    SetAside,
+    /// None of their contacts works.
+    ContactProblem,
 }
 
 /// The entries of an event
@@ -109,13 +125,20 @@ async fn list(
     caller.require(Scope::EntriesRead)?;
     let event = caller.event(&state, &event).await?;
     let turn = paging.parse(OrderKey::parse)?.map_or(Turn::First, Turn::After);
-    let filter = QueueFilter {
-        view: QueueView::State(query.state.unwrap_or(EntryState::Waiting)),
-        search: String::new(),
-        backwards: false,
-        turn,
-        positions: true,
+    let view = match (query.hindered, query.state) {
+        (Some(_), Some(_)) => {
+            return Err(
+                Refusal::field("hindered", "Ask for a state or for what hinders, not for both.").into()
+            );
+        }
+        (Some(Hindered::Paused), None) => QueueView::Paused,
+        (Some(Hindered::SetAside), None) => QueueView::SetAside,
+        (Some(Hindered::ContactProblem), None) => QueueView::ContactProblem,
+        (None, Some(state)) => QueueView::State(state),
+        (None, None) if query.search.trim().is_empty() => QueueView::State(EntryState::Waiting),
+        (None, None) => QueueView::Any,
     };
+    let filter = QueueFilter { view, search: query.search, backwards: false, turn, positions: true };
     let rows = state.db.queue(event.id, caller.organization(), &filter, paging.one_more()).await?;
     Ok(Answer::ok(Listed::of(rows, paging.limit(), |row| row.key.to_string(), Into::into)))
 }

@@ -31,6 +31,7 @@ pub mod problem;
 pub mod records;
 pub mod rule;
 pub mod running;
+pub mod signed;
 pub mod status;
 pub mod transitions;
 pub mod views;

@@ -458,8 +458,12 @@ struct CapacityAnswer {
 ///
 /// Each release has a source and an id, and is applied once; told again, or late, it does no harm. One of a booking that
 /// was made here names it; a quantity adds places of which nothing is said, and `places` adds named ones. Each is decided
-/// by itself: 200: all were applied, now or before; 207: some were refused, tell the others no more. Scope `places:write`.
+/// by itself: 200: all were applied, now or before; 207: some were refused, tell the others no more. Instead of showing the
+/// key, a system may sign what it sends, as Standard Webhooks says: the address then ends in `?key=` and the key's id, and
+/// the secret is the one that was shown with the key. Scope `places:write`.
 #[utoipa::path(post, path = "/v1/internal/capacity-released", tag = "Places", request_body = CapacityRequest,
+    params(("key" = Option<uuid::Uuid>, Query, description = "The id of the key, where the request is signed instead of showing it.")),
+    security(("bearer" = []), ("signature" = [])),
     responses((status = 200, description = "All were applied, now or before.", body = CapacityAnswer),
               (status = 207, description = "Some were refused.", body = CapacityAnswer)))]
 async fn capacity_released(

@@ -91,8 +91,8 @@ impl From<MessageLine> for MessageView {
 struct MessagesQuery {
     /// Only in this state.
     state: Option<MessageState>,
-    /// Only about this event.
-    event: Option<EventId>,
+    /// Only about this event, by its id or its name in addresses.
+    event: Option<String>,
     /// Only to this person.
     person: Option<PersonId>,
 }
@@ -109,8 +109,12 @@ async fn messages(
     Query(paging): Query<Paging>,
 ) -> Result<Answer<Listed<MessageView>>, Failed> {
     caller.require(Scope::EntriesRead)?;
+    let event = match &query.event {
+        Some(event) => Some(caller.event(&state, event).await?.id),
+        None => None,
+    };
     let filter = MessageFilter {
-        event: query.event,
+        event,
         person: query.person,
         states: query.state.into_iter().collect(),
         before: paging.parse(parse_cursor)?,

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::caller::Caller;
-use super::json::{Answer, Given, Json, because};
+use super::json::{Answer, Given, Json, Versioned, because};
 use super::problem::{Code, Failed, Refusal};
 use super::running::{changed, version_read};
 use crate::domain::contact::is_plain_line;
@@ -124,17 +124,17 @@ impl From<&Policy> for PolicyView {
 
 /// The rule in force
 ///
-/// Scope `events:read`.
+/// Its entity tag is good for `If-Match`. Scope `events:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/policy", tag = "The rule", params(("event" = String, Path)),
     responses((status = 200, description = "The rule.", body = PolicyView)))]
 async fn show(
     State(state): State<WebState>,
     caller: Caller,
     Path(event): Path<String>,
-) -> Result<Answer<PolicyView>, Failed> {
+) -> Result<Versioned<PolicyView>, Failed> {
     caller.require(Scope::EventsRead)?;
     let event = caller.event(&state, &event).await?;
-    Ok(Answer::ok((&state.db.policy(event.id).await?).into()))
+    Ok(Versioned(event.form_version, (&state.db.policy(event.id).await?).into()))
 }
 
 /// A version, with who made it and when.

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::caller::Caller;
-use super::json::{Answer, Because, Given, Json, Listed, Paging, because};
+use super::json::{Answer, Because, Given, Json, Listed, Paging, Versioned, because};
 use super::problem::{Code, Failed, Refusal};
 use super::views::AttributeView;
 use crate::db::events::NewEvent;
@@ -67,7 +67,7 @@ pub(super) struct EventDetail {
     list_freezes_at: Option<DateTime<Utc>>,
     /// The version of the rule in force.
     policy_version: i32,
-    /// Goes up whenever the event, its attributes or its rule are changed; the entity tag of this answer.
+    /// Goes up whenever the event, its attributes or its rule are changed.
     version: i32,
     /// What it says of its places.
     attributes: Vec<AttributeView>,
@@ -292,29 +292,34 @@ async fn create(
 
 /// An event as its organization sees it
 ///
-/// Drafts, too. Its entity tag is that of `version`. Scope `events:read`.
+/// Drafts, too. Its entity tag is good for `If-Match`. Scope `events:read`.
 #[utoipa::path(get, path = "/v1/events/{event}", tag = "Running events", params(("event" = String, Path)),
     responses((status = 200, description = "The event.", body = EventDetail)))]
 async fn show(
     State(state): State<WebState>,
     caller: Caller,
     Path(event): Path<String>,
-) -> Result<Answer<EventDetail>, Failed> {
+) -> Result<Versioned<EventDetail>, Failed> {
     caller.require(Scope::EventsRead)?;
     let event = caller.event(&state, &event).await?;
-    Ok(Answer::ok(EventDetail::of(&state, event).await?))
+    Ok(Versioned(event.form_version, EventDetail::of(&state, event).await?))
 }
 
-/// The version that the caller read: what changes an event names it, so that nothing is overwritten unseen.
+/// The version that the caller read: what changes an event names it, so that nothing is overwritten unseen. The entity tag
+/// of an answer says it, or `version` in it; what a proxy made of the tag's strength does not matter.
 pub(super) fn version_read(headers: &HeaderMap) -> Result<i32, Failed> {
     let value = headers.get(IF_MATCH).and_then(|value| value.to_str().ok()).ok_or_else(|| {
         Refusal::new(
             Code::VersionMissing,
-            "Send the version that you read: If-Match: \"3\", where `version` was 3. Nothing was changed.",
+            "Send what you read as If-Match: the ETag of the event or its rule, or its `version` in quotes. Nothing was changed.",
         )
     })?;
     let text = value.trim().trim_start_matches("W/").trim_matches('"');
-    text.parse().map_err(|_| Refusal::field("If-Match", "This is no version of an event.").into())
+    text.split('-')
+        .next()
+        .unwrap_or_default()
+        .parse()
+        .map_err(|_| Refusal::field("If-Match", "This is no version of an event.").into())
 }
 
 /// It changed since it was read.

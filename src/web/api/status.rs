@@ -22,10 +22,14 @@ pub enum StatusReason {
     WaitingForTurn,
     /// They have an offer.
     HasOffer,
+    /// They accepted, and the booking service has not said yet.
+    BeingConfirmed,
     /// A place is theirs.
     HasBooking,
     /// Places are free for everybody, and booked at another service, not here.
     BookedElsewhere,
+    /// Fewer places are free than their entry wants.
+    TooFewPlaces,
     /// There are no places yet.
     NoPlaces,
     /// It is cancelled, over, or has started.
@@ -80,15 +84,17 @@ pub struct StatusView {
 }
 
 impl StatusView {
-    /// For somebody whose newest entry and bookings at the event of `sheet` these are.
+    /// For somebody whose newest entry and bookings at the event of `sheet` these are, who finds this `door`, and where
+    /// other people's holds begin to end at `others_until`.
     #[must_use]
     pub fn of(
         sheet: &EventSheet,
+        door: Door,
+        others_until: Option<DateTime<Utc>>,
         entry: Option<MyEntry>,
         bookings: Vec<MyBooking>,
         now: DateTime<Utc>,
     ) -> Self {
-        let door = sheet.door(now);
         let live = entry.as_ref().filter(|entry| entry.state.is_live());
         let offer = live
             .and_then(|entry| entry.offer)
@@ -109,7 +115,7 @@ impl StatusView {
             next_step,
             position: entry.as_ref().and_then(|entry| entry.position),
             position_text: entry.as_ref().and_then(|entry| entry.position_text.clone()),
-            next_deadline: sheet.facts.held_until.filter(|_| held_by_others > 0),
+            next_deadline: others_until.filter(|_| held_by_others > 0),
             own_deadline,
             held_by_others,
             places_free: door.bookable(),
@@ -129,6 +135,9 @@ fn standing(
     if door.sale != Sale::On {
         return (false, Some(StatusReason::NotOnSale), None);
     }
+    if live.is_some_and(|entry| entry.accepting) {
+        return (true, Some(StatusReason::BeingConfirmed), Some(NextStep::Wait));
+    }
     if has_offer {
         return (true, Some(StatusReason::HasOffer), Some(NextStep::AnswerOffer));
     }
@@ -140,11 +149,13 @@ fn standing(
     let join = (door.line == Line::Open).then_some(NextStep::JoinWaitlist);
     // A list that is closed offers nothing: there is nothing to wait for.
     let wait = in_line.filter(|_| door.line != Line::Closed);
+    let party = live.map_or(1, |entry| i64::from(entry.party));
     match door.free {
         Free::ForEverybody(_) if door.outside => {
             let reason = if has_booking { StatusReason::HasBooking } else { StatusReason::BookedElsewhere };
             (false, Some(reason), Some(NextStep::BookElsewhere))
         }
+        Free::ForEverybody(_) if door.bookable() < party => (false, Some(StatusReason::TooFewPlaces), wait),
         Free::ForEverybody(_) => {
             (true, has_booking.then_some(StatusReason::HasBooking), Some(NextStep::Book))
         }

@@ -8,9 +8,8 @@ use utoipa_axum::routes;
 use super::Api;
 use super::caller::Caller;
 use super::json::Answer;
-use super::problem::Failed;
+use super::problem::{Failed, Refusal};
 use crate::db::feed::Wanted;
-use crate::domain::ids::EventId;
 use crate::domain::key::Scope;
 use crate::domain::transition::{Kind, Transition};
 use crate::web::WebState;
@@ -27,14 +26,14 @@ pub(super) fn add(api: Api) -> Api {
 struct FeedQuery {
     /// What follows this position: `next` of the answer before; 0 is the beginning.
     #[param(minimum = 0)]
-    after: u32,
+    after: i64,
     /// At most so many; 100 without it, and never more than 1,000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// Only of this event.
-    event: Option<EventId>,
-    /// Only of this kind.
-    kind: Option<Kind>,
+    /// Only of this event, by its id or its name in addresses.
+    event: Option<String>,
+    /// Only of these kinds, with commas between.
+    kind: Option<String>,
 }
 
 /// A part of the feed.
@@ -58,9 +57,29 @@ async fn list(
     Query(query): Query<FeedQuery>,
 ) -> Result<Answer<Feed>, Failed> {
     caller.require(Scope::TransitionsRead)?;
-    let wanted =
-        Wanted { after: query.after.into(), event: query.event, kinds: query.kind.into_iter().collect() };
+    if query.after < 0 {
+        return Err(Refusal::field("after", "Positions are counted from 1; 0 is the beginning.").into());
+    }
+    let event = match &query.event {
+        Some(event) => Some(caller.event(&state, event).await?.id),
+        None => None,
+    };
+    let words = query.kind.iter().flat_map(|kinds| kinds.split(',')).map(str::trim);
+    let kinds = words
+        .map(|word| {
+            Kind::parse(word)
+                .ok_or_else(|| Refusal::field("kind", format!("There is no kind “{word}”.")).into())
+        })
+        .collect::<Result<_, Failed>>()?;
+    let wanted = Wanted { after: query.after, event, kinds };
     let limit = i64::from(query.limit.unwrap_or(100).clamp(1, 1_000));
     let part = state.db.transitions(caller.organization(), &wanted, limit).await?;
+    if query.after > part.last {
+        let detail = format!(
+            "The feed ends at {}: so far nobody was led here, unless a backup was restored.",
+            part.last
+        );
+        return Err(Refusal::field("after", detail).into());
+    }
     Ok(Answer::ok(Feed { items: part.transitions, next: part.next }))
 }

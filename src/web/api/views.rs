@@ -433,6 +433,10 @@ pub struct OfferDetail {
     pub offer: OfferView,
     /// What the places are called that it keeps, or that were booked through it.
     pub places: Vec<String>,
+    /// What its person wants to be called.
+    pub name: String,
+    /// Where they are written to.
+    pub email: String,
     /// What became of the entry.
     pub entry_state: EntryState,
     /// What the person quotes, once it is accepted.
@@ -451,6 +455,8 @@ impl From<OfferSheet> for OfferDetail {
             being_confirmed: (sheet.offer.state == OfferState::Accepting).then_some(BEING_CONFIRMED),
             offer: (&sheet.offer).into(),
             places: sheet.labels,
+            name: sheet.name,
+            email: sheet.email,
             entry_state: sheet.entry,
             reference: sheet.booking.map(|(reference, _)| reference),
         }

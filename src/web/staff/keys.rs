@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use super::super::WebState;
 use super::super::api::people::new_token;
+use super::super::api::signed;
 use super::super::csrf::{NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::Path;
@@ -22,6 +23,7 @@ use crate::domain::ids::KeyId;
 use crate::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use crate::domain::role::Act;
 use crate::domain::secret::token_hash;
+use crate::domain::webhook;
 use crate::domain::when::When;
 
 pub(super) fn router() -> Router<WebState> {
@@ -42,6 +44,14 @@ struct KeyForm {
     scopes: HashMap<String, String>,
 }
 
+/// What was just made, and is shown once.
+struct Made {
+    name: String,
+    token: String,
+    /// Where signed capacity is to be sent, and the secret to sign it with.
+    signing: Option<(String, String)>,
+}
+
 #[derive(Template)]
 #[template(path = "staff/keys.html")]
 struct KeysPage {
@@ -49,8 +59,7 @@ struct KeysPage {
     keys: Vec<ApiKey>,
     form: KeyForm,
     errors: Errors,
-    /// What was just made: its name, and what it is.
-    made: Option<(String, String)>,
+    made: Option<Made>,
     now: chrono::DateTime<chrono::Utc>,
 }
 
@@ -60,7 +69,7 @@ impl KeysPage {
         staff: &Staff,
         form: KeyForm,
         errors: Errors,
-        made: Option<(String, String)>,
+        made: Option<Made>,
     ) -> Result<Self, Error> {
         let keys = state.db.keys(staff.member.organization).await?;
         let layout = staff.layout("Keys", Section::Keys).await?;
@@ -139,13 +148,18 @@ async fn make(
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, Page(page)).into_response());
     };
     let token = new_token(&state, KEY_PREFIX);
-    let shown = (name.as_str().to_owned(), token.clone());
+    let (name_shown, may_tell) = (name.as_str().to_owned(), scopes.contains(&Scope::PlacesWrite));
     let new = NewKey { name, scopes, expires_at: staff.now + Duration::days(days) };
     let (organization, by) = (staff.member.organization, staff.member.id);
-    state.db.add_key(organization, &new, token_hash(&token), &hint(&token), by).await?;
+    let id = state.db.add_key(organization, &new, token_hash(&token), &hint(&token), by).await?;
+    let signing = may_tell.then(|| {
+        let address = format!("{}{}?key={id}", state.settings.origin(), signed::ADDRESS);
+        (address, webhook::shown(&state.secret.telling_key(id)))
+    });
+    let made = Made { name: name_shown, token, signing };
     // Not a redirect: the key is nowhere but in this answer.
     let form = KeyForm { lives: "365".to_owned(), ..KeyForm::default() };
-    let page = KeysPage::new(&state, &staff, form, Errors::default(), Some(shown)).await?;
+    let page = KeysPage::new(&state, &staff, form, Errors::default(), Some(made)).await?;
     Ok((StatusCode::CREATED, Page(page)).into_response())
 }
 

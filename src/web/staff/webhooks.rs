@@ -363,7 +363,7 @@ async fn webhook_page(
         layout: staff.layout("Webhook", Section::Webhooks).await?,
         health: Health::of(&webhook, staff.now),
         told_of: told_of(&webhook.kinds),
-        secret: made.map(|generation| shown(&state.secret.webhook_key(id, generation))),
+        secret: made.map(|generation| shown(&state.secret.webhook_key(organization, id, generation))),
         old_until: webhook
             .old_until
             .filter(|until| *until > staff.now)

@@ -1,12 +1,15 @@
 //! An organization's program runs an event from nothing to its audit; a booking service tells of capacity.
 
+use fairlist::domain::audit::Actor;
+use fairlist::domain::ids::KeyId;
 use fairlist::domain::key::Scope;
 use fairlist::domain::policy::Policy;
+use fairlist::domain::webhook::signatures;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{Shop, because};
-use crate::harness::program::Program;
+use crate::harness::program::{Program, add_key};
 use crate::harness::world::two_hours;
 
 const TELL: &str = "/v1/internal/capacity-released";
@@ -28,7 +31,14 @@ async fn a_program_runs_an_event_from_nothing() {
     assert_eq!((changed["venue"].as_str(), changed["version"].as_i64()), (Some("Room 2"), Some(2)));
     read(1).patch(path, json!({"venue": "Room 3"})).await.refused(412, "changed");
     let rule = json!({"window_seconds": 3600, "batch_size": 1, "reason": "event_changed"});
-    let rule = read(2).patch(&format!("{path}/policy"), rule).await.good();
+    // What a reading says of its version is good for the change, whatever a proxy made of it.
+    let seen = program.get(&format!("{path}/policy")).await;
+    let tag = seen.header("etag").to_owned();
+    assert!(tag.starts_with("\"2-"), "{tag}");
+    let unchanged = program.with("if-none-match", &tag).get(&format!("{path}/policy")).await;
+    assert_eq!((unchanged.status.as_u16(), unchanged.bytes.len()), (304, 0));
+    let rule =
+        program.with("if-match", &format!("W/{tag}")).patch(&format!("{path}/policy"), rule).await.good();
     assert_eq!((rule["version"].as_i64(), rule["window_seconds"].as_i64()), (Some(2), Some(3600)));
     read(3)
         .patch(&format!("{path}/policy"), json!({"window_seconds": 1, "reason": "event_changed"}))
@@ -193,4 +203,47 @@ async fn what_a_booking_service_tells_is_applied_once_whatever_the_order() {
         assert_eq!((reply.status.as_u16(), outcome(&reply.json)), (207, "invalid".to_owned()), "{field}");
     }
     shop.with_scopes(&[Scope::EntriesWrite]).await.post(TELL, two).await.refused(403, "scope_missing");
+}
+
+#[tokio::test]
+async fn who_signs_what_it_tells_need_not_show_its_key() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let db = shop.world.database.db();
+    let organization = db.event(shop.world.event).await.expect("the event").organization;
+    let Actor::Staff(by) = shop.world.actor() else { panic!("the world's actor is staff") };
+    let (key, _) = add_key(db, organization, by, &[Scope::PlacesWrite]).await;
+    let (other, _) = add_key(db, organization, by, &[Scope::PlacesWrite]).await;
+    let (deaf, _) = add_key(db, organization, by, &[Scope::EventsRead]).await;
+    let body = json!({"releases": [{"source": "till", "id": "1", "event": "spring", "quantity": 1}]});
+    let now = db.now().await.expect("the time").timestamp();
+    let told = async |by: KeyId, named: Option<KeyId>, at: i64, signed: &Value| {
+        let keys = [shop.secret.telling_key(by)];
+        let signature = signatures(&keys, "msg_1", at, signed.to_string().as_bytes());
+        let path = named.map_or_else(|| TELL.to_owned(), |named| format!("{TELL}?key={named}"));
+        Program::new(&shop.router)
+            .with("webhook-id", "msg_1")
+            .with("webhook-timestamp", &at.to_string())
+            .with("webhook-signature", &signature)
+            .post(&path, body.clone())
+            .await
+    };
+    assert_eq!(told(key, Some(key), now, &body).await.good()["results"][0]["outcome"], "applied");
+    assert_eq!(told(key, Some(key), now - 290, &body).await.good()["results"][0]["outcome"], "repeated");
+    for (by, named, at, signed) in [
+        (other, Some(key), now, &body),
+        (key, Some(other), now, &body),
+        (key, None, now, &body),
+        (key, Some(KeyId(uuid::Uuid::nil())), now, &body),
+        (key, Some(key), now - 310, &body),
+        (key, Some(key), now + 310, &body),
+        (key, Some(key), now, &json!({})),
+    ] {
+        told(by, named, at, signed).await.refused(401, "unauthorized");
+    }
+    told(deaf, Some(deaf), now, &body).await.refused(403, "scope_missing");
+    // It is good for nothing else, and for nobody once the key is taken back.
+    let elsewhere = Program::new(&shop.router).with("webhook-signature", "v1,eA==");
+    elsewhere.get(&format!("/v1/events?key={key}")).await.refused(401, "unauthorized");
+    assert!(db.revoke_key(organization, key, by).await.expect("taken back"));
+    told(key, Some(key), now, &body).await.refused(401, "unauthorized");
 }
