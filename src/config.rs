@@ -103,7 +103,7 @@ pub struct Common {
     )]
     pub log_level: LogLevel,
 
-    /// OpenTelemetry collector that takes traces by OTLP over HTTP, such as http://127.0.0.1:4318 [default: none]
+    /// OpenTelemetry collector that takes traces by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: none]
     #[arg(
         long,
         global = true,

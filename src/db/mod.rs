@@ -41,6 +41,7 @@ pub mod offers;
 pub mod outbox;
 pub mod pages_customer;
 pub mod pages_history;
+pub mod pages_passes;
 pub mod pages_places;
 pub mod pages_queue;
 pub mod pages_releases;

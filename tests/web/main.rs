@@ -21,6 +21,7 @@ mod script;
 mod staff_audit;
 mod staff_events;
 mod staff_explain;
+mod staff_join;
 mod staff_offers;
 mod staff_places;
 mod staff_queue;

@@ -71,6 +71,8 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET POST", "/staff/events/new", SAME),
     ("GET", "/staff/events/{event}", SAME),
     ("GET", "/staff/events/{event}/queue", SAME),
+    ("GET POST", "/staff/events/{event}/queue/new", SAME),
+    ("GET", "/staff/passes", SAME),
     ("GET", "/staff/events/{event}/queue.csv", SAME),
     ("GET", "/staff/events/{event}/entries/{entry}", SAME),
     (

@@ -12,6 +12,7 @@ use crate::domain::ids::{BookingId, EntryId, EventId, OfferId, OrganizationId, P
 use crate::domain::policy::{Band, PositionShown};
 
 /// An entry of one's own, with its live offer.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug)]
 pub struct MyEntry {
     /// The event.
@@ -50,6 +51,7 @@ pub struct MyEntry {
     pub since: DateTime<Utc>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct EntryRow {
     event_id: Uuid,
     slug: String,

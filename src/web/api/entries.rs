@@ -166,7 +166,8 @@ pub(super) fn too_large(most: i32) -> Refusal {
     Refusal::new(Code::TooMany, format!("A party here has at most {most} places.")).with("limit", most)
 }
 
-fn not_joined(outcome: &JoinOutcome) -> Refusal {
+/// Why somebody is not on the list, for staff and their programs.
+pub fn not_joined(outcome: &JoinOutcome) -> Refusal {
     match outcome {
         JoinOutcome::Frozen => {
             Refusal::new(Code::ListNotOpen, "The list takes nobody new at the moment.").with("list", "frozen")

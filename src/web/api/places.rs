@@ -388,7 +388,7 @@ struct CapacityItem {
     /// Which system tells it.
     #[schema(max_length = 100)]
     source: String,
-    /// Its id of what happened there. Applied once for each source and id, however often it is told.
+    /// Its id of what happened there. Applied once for each event, source and id, however often it is told.
     #[schema(max_length = 200)]
     id: String,
     /// The event, by its id or its name in addresses.

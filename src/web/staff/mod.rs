@@ -35,12 +35,14 @@ pub mod frame;
 pub mod hasher;
 pub mod history;
 mod import;
+mod join;
 mod keys;
 pub mod messages;
 pub mod next;
 pub mod now;
 pub mod offer_acts;
 pub mod offers;
+mod passes;
 pub mod place;
 pub mod places;
 pub mod policy;
@@ -60,6 +62,8 @@ pub fn router() -> Router<WebState> {
         .merge(now::router())
         .merge(event::router())
         .merge(queue::router())
+        .merge(join::router())
+        .merge(passes::router())
         .merge(import::router())
         .merge(entry::router())
         .merge(entry_acts::router())
