@@ -50,7 +50,7 @@ impl Loss {
         if lost <= Duration::zero() {
             return None;
         }
-        let moved = self.expires_at + lost;
+        let moved = self.expires_at.checked_add_signed(lost)?;
         let expires_at = starts_at.map_or(moved, |start| moved.min(start)).max(self.expires_at);
         Some(MadeUp { expires_at, late })
     }

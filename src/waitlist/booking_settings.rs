@@ -17,7 +17,7 @@ pub enum BookAt {
     Service {
         /// Where it answers.
         url: ServiceUrl,
-        /// What it is shown; without one, the key that it has already.
+        /// What it is shown; without one, the key that it has already, as long as the address stays.
         key: Option<String>,
     },
 }
@@ -59,9 +59,11 @@ impl Waitlist {
                 return Ok(BookAtOutcome::Unresolved(unresolved));
             }
             match to {
-                BookAt::Here if booked > 0 => return Ok(BookAtOutcome::HasBookings(booked)),
+                // Who gives places back where they were never booked promises them twice.
+                _ if moves && booked > 0 => return Ok(BookAtOutcome::HasBookings(booked)),
                 BookAt::Here => event.remove_booking_service().await?,
-                BookAt::Service { key: None, .. } if now_at.is_none() => {
+                // A key is for the address with which it was given: nobody else is shown it.
+                BookAt::Service { key: None, .. } if now_at.is_none() || moves => {
                     return Ok(BookAtOutcome::KeyMissing);
                 }
                 BookAt::Service { url, key } => {

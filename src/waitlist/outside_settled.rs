@@ -239,7 +239,8 @@ fn made_up(
     now: DateTime<Utc>,
     start: Option<DateTime<Utc>>,
 ) -> DateTime<Utc> {
-    let moved = offer.expires_at + (now - clicked).max(Duration::zero());
+    let lost = (now - clicked).max(Duration::zero());
+    let moved = offer.expires_at.checked_add_signed(lost).unwrap_or(offer.expires_at);
     start.map_or(moved, |start| moved.min(start))
 }
 

@@ -2,7 +2,8 @@
 //! lives, and asks staff after that.
 
 use chrono::Duration;
-use futures_util::future::join_all;
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::Waitlist;
 use super::outside_settled::Settled;
@@ -50,12 +51,19 @@ impl Reconciler {
         }
         let asked = leased.len();
         let mut settled = 0;
-        for result in join_all(leased.into_iter().map(|leased| self.waitlist.ask(leased, None))).await {
-            match result {
-                Ok(Settled::Unknown) => {}
-                Ok(_) => settled += 1,
+        // In tasks of their own: one that panics takes no other along.
+        let mut asking = JoinSet::new();
+        for leased in leased {
+            let waitlist = self.waitlist.clone();
+            asking.spawn(async move { waitlist.ask(leased, None).await }.in_current_span());
+        }
+        while let Some(ended) = asking.join_next().await {
+            match ended {
+                Ok(Ok(Settled::Unknown)) => {}
+                Ok(Ok(_)) => settled += 1,
                 // Its lease runs out, and it is taken up again.
-                Err(error) => tracing::warn!(%error, "a booking attempt is left to its lease"),
+                Ok(Err(error)) => tracing::warn!(%error, "a booking attempt is left to its lease"),
+                Err(panic) => tracing::error!(%panic, "a booking attempt panicked and is left to its lease"),
             }
         }
         Ok(Outcome::Asked { asked, settled })

@@ -16,6 +16,7 @@ use super::WebState;
 
 pub mod bookings;
 pub mod caller;
+pub mod capacity;
 pub mod docs;
 pub mod draws;
 pub mod entries;
@@ -89,6 +90,7 @@ fn all() -> Api {
     let api = offering::add(api);
     let api = bookings::add(api);
     let api = places::add(api);
+    let api = capacity::add(api);
     let api = running::add(api);
     let api = draws::add(api);
     let api = rule::add(api);

@@ -5,7 +5,7 @@ use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::event::ListState;
 use fairlist::domain::offer::OfferState;
-use fairlist::domain::outside::AttemptOutcome;
+use fairlist::domain::outside::{AttemptOutcome, ServiceUrl};
 use fairlist::waitlist::answer::{Accept, AcceptOutcome, DeclineOutcome};
 use fairlist::waitlist::booking_settings::{BookAt, BookAtOutcome};
 use fairlist::waitlist::bookings::{BookOutcome, CancelOutcome};
@@ -300,7 +300,17 @@ async fn what_is_free_for_everybody_is_booked_at_the_service() {
     let world = &office.world;
     let here = world.waitlist.set_booking(world.event, &BookAt::Here, world.actor()).await.unwrap();
     assert_eq!(here, BookAtOutcome::HasBookings(1), "only the service can give it back");
+    // Nor does it move to another service; and that one is never shown the key of this one.
+    let elsewhere = |key: Option<&str>| BookAt::Service {
+        url: ServiceUrl::parse("https://other.example/").unwrap(),
+        key: key.map(str::to_owned),
+    };
+    let moved =
+        world.waitlist.set_booking(world.event, &elsewhere(Some("new")), world.actor()).await.unwrap();
+    assert_eq!(moved, BookAtOutcome::HasBookings(1));
     world.cancel_booking_of(ann.person).await;
+    let moved = world.waitlist.set_booking(world.event, &elsewhere(None), world.actor()).await.unwrap();
+    assert_eq!(moved, BookAtOutcome::KeyMissing);
     let here = world.waitlist.set_booking(world.event, &BookAt::Here, world.actor()).await.unwrap();
     assert_eq!(here, BookAtOutcome::Saved);
     assert!(matches!(world.book_as_customer(zoe).await, BookOutcome::Booked { .. }));
