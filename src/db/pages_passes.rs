@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
-use super::events::{word, zone};
+use super::events::word;
+use super::pages_staff::zone;
 use super::{Db, DbError};
 use crate::domain::allocation::PassOutcome;
 use crate::domain::ids::{EventId, OrganizationId};

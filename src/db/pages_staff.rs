@@ -155,7 +155,7 @@ impl HinderedCounts {
 /// Counting the hindered stops here.
 pub const HINDERED_COUNTED: i64 = 10_000;
 
-fn zone(name: &str) -> Result<Tz, DbError> {
+pub(super) fn zone(name: &str) -> Result<Tz, DbError> {
     name.parse().map_err(|_| DbError::Unreadable("time zone", name.to_owned()))
 }
 

@@ -167,6 +167,7 @@ pub(super) fn too_large(most: i32) -> Refusal {
 }
 
 /// Why somebody is not on the list, for staff and their programs.
+#[must_use]
 pub fn not_joined(outcome: &JoinOutcome) -> Refusal {
     match outcome {
         JoinOutcome::Frozen => {
