@@ -163,11 +163,10 @@ impl Wants {
                     }
                 }
             }
+            if let Some((end, problem)) = wants.get(key).and_then(Want::problem) {
+                problems.push((format!("want.{key}.{end}"), problem));
+            }
         }
-        let unmeetable = |(key, want): (&String, &Want)| {
-            want.problem().map(|(end, problem)| (format!("want.{key}.{end}"), problem))
-        };
-        problems.extend(wants.iter().filter_map(unmeetable));
         if problems.is_empty() { Ok(Self(wants)) } else { Err(problems) }
     }
 

@@ -100,7 +100,7 @@ struct LineQuery {
 /// What keeps somebody in the line from being served.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Hindered {
+pub(super) enum Hindered {
     /// Paused.
     Paused,
     /// Set aside when an offer was revoked.
