@@ -145,7 +145,7 @@ async fn what_the_page_shows_works_as_it_stands_there() {
     let page = page.replace("&#34;", "\"").replace("&amp;", "&");
     let mut offer = String::new();
     let mut done = Vec::new();
-    for shown in page.split("<pre class=\"scroll\">").skip(1) {
+    for shown in page.split("<pre class=\"sample\">").skip(1) {
         let shown = shown.split("</pre>").next().expect("its end").replace("{offer_id}", &offer);
         let (asked, body) = shown.split_once('\n').unwrap_or((&shown, ""));
         let Some((method, path)) =
