@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::routing::get;
 use reqwest::{Client, RequestBuilder};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -52,8 +50,7 @@ pub(super) async fn api(
     let mut settings = Settings::new("http://localhost".parse().map_err(failed)?);
     settings.limits.writes = i32::MAX;
     let state = WebState::new(db.clone(), secret, settings);
-    let constant = Router::new().route("/", get(async || "ok"));
-    let (constant, _served) = serve(constant).await?;
+    let (constant, _served) = serve(web::constant()).await?;
     let (ours, _served_too) = serve(web::router(state).map_err(failed)?).await?;
     let client = Client::builder()
         .tls_backend_preconfigured(tls::client().map_err(failed)?)
@@ -110,7 +107,7 @@ pub(super) async fn api(
     Ok(vec![beside("api my-status", status), beside("api join", join)])
 }
 
-async fn serve(router: Router) -> Result<(SocketAddr, DropGuard), Failure> {
+async fn serve(router: web::Routes) -> Result<(SocketAddr, DropGuard), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let stopping = CancellationToken::new();

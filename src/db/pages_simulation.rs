@@ -148,7 +148,7 @@ impl Db {
     /// How many messages told people that they were offered places, and what became of the offer.
     async fn messages_of_offers(&self, event: EventId) -> Result<usize, DbError> {
         let count = sqlx::query_scalar!(
-            r#"SELECT count(*) AS "n!" FROM messages m JOIN offers o ON o.event_id = m.event_id AND o.id = m.subject_id
+            r#"SELECT count(*) AS "n!" FROM messages m JOIN offers o ON o.event_id = m.event_id AND o.id = coalesce((m.facts->>'offer')::uuid, m.subject_id)
                WHERE m.event_id = $1 AND m.occasion IN
                    ('offer', 'call', 'accepted', 'declined', 'lapsed', 'paused_by_silence', 'list_closed', 'revoked')"#,
             event.0

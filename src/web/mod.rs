@@ -190,6 +190,15 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         .await
 }
 
+/// Routes without a state: what can be served.
+pub type Routes = Router;
+
+/// A handler that answers a constant, and nothing around it: what benchmarks are held against.
+#[must_use]
+pub fn constant() -> Routes {
+    Router::new().route("/", get(async || "ok"))
+}
+
 /// Puts what every request passes through around `routes`. Tests put odd handlers inside.
 ///
 /// # Errors
