@@ -194,7 +194,6 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 pub type Routes = Router;
 
 /// A handler that answers a constant, and nothing around it: what benchmarks are held against.
-#[must_use]
 pub fn constant() -> Routes {
     Router::new().route("/", get(async || "ok"))
 }
