@@ -12,7 +12,8 @@
 //! webhooks         transitions sent to endpoints of other systems
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
-//! metrics          what operators watch, counted as it happens
+//! metrics, traces  what operators watch, counted as it happens; spans for OpenTelemetry
+//! tls              how we speak TLS as a client
 //! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```

@@ -329,8 +329,11 @@ async fn finish(mut clients: tokio::task::JoinSet<Result<(), DbError>>) -> Resul
 }
 
 pub(super) fn figures(name: &'static str, unit: &'static str, ours: f64, raw: f64) -> Figures {
-    let round = |value: f64| (value * 1_000.0).round() / 1_000.0;
-    Figures { name, unit, ours: round(ours), raw: round(raw), ratio: round(ours / raw) }
+    Figures { name, unit, ours: rounded(ours), raw: rounded(raw), ratio: rounded(ours / raw) }
+}
+
+pub(super) fn rounded(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
 }
 
 fn millis(took: Duration) -> f64 {

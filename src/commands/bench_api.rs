@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Failure;
-use super::bench::{Figures, figures};
+use super::bench::{Figures, figures, rounded};
 use crate::clock::Entropy;
 use crate::db::keys::NewKey;
 use crate::domain::ids::{OrganizationId, StaffId};
@@ -102,8 +102,10 @@ pub(super) async fn api(
     }
     let [constant, join, status] = rates.map(median);
     // What a request costs, in requests that answer a constant.
-    let beside =
-        |name, ours: f64| Figures { ratio: constant / ours, ..figures(name, "requests/s", ours, constant) };
+    let beside = |name, ours: f64| Figures {
+        ratio: rounded(constant / ours),
+        ..figures(name, "requests/s", ours, constant)
+    };
     Ok(vec![beside("api my-status", status), beside("api join", join)])
 }
 

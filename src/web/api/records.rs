@@ -196,7 +196,7 @@ async fn send_again(
     }
 }
 
-/// A record of the audit, as it is hashed.
+/// A record of the audit. What is hashed of it besides, a digest of its note, is in the export of the page *Audit*.
 #[derive(Debug, Serialize, ToSchema)]
 struct RecordView {
     /// Its number in the event's chain, without a gap.
@@ -231,7 +231,7 @@ struct RecordView {
 
 /// The audit of an event
 ///
-/// In order, from the beginning. `fairlist verify` checks an export of it; `after` is the last `seq`. Scope `audit:read`.
+/// In order, from the beginning. `after` is the last `seq`. `fairlist verify` checks the export of the page, not this. Scope `audit:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/audit", tag = "Audit", params(("event" = String, Path), Paging),
     responses((status = 200, description = "A page of records.", body = Listed<RecordView>)))]
 async fn audit(

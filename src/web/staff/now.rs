@@ -76,6 +76,10 @@ impl NowPage {
             && self.dead.is_empty()
     }
 
+    fn needs(&self) -> [(&'static str, &[Need]); 2] {
+        [("Lists that need a decision", &self.needs), ("Booking services that need you", &self.services)]
+    }
+
     fn sentence(&self) -> String {
         let mut parts = Vec::new();
         let mut add = |count: usize, one: &str, many: &str| match count {
