@@ -718,7 +718,7 @@ CREATE TABLE messages (
     staff_id        uuid REFERENCES staff (id),
     occasion        text NOT NULL CONSTRAINT messages_occasion_check CHECK (occasion IN
         ('code', 'joined', 'offer', 'call', 'accepted', 'declined', 'lapsed', 'revoked', 'list_closed', 'event_cancelled',
-         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled', 'conflicted', 'anchor')),
+         'paused_by_silence', 'start_moved', 'extended', 'booking_cancelled', 'conflicted', 'answered', 'anchor')),
     subject_id      uuid NOT NULL,
     count           integer NOT NULL DEFAULT 0,
     -- Facts as they were when the message was written.
@@ -854,6 +854,27 @@ CREATE TABLE audit_notes (
     note     text NOT NULL,
     PRIMARY KEY (event_id, seq)
 );
+
+-- What people say is not right about their request, in their own words, until staff have answered. Words are about
+-- somebody: the audit has that and when somebody complained, and of what kind it is.
+CREATE TABLE complaints (
+    event_id    uuid NOT NULL,
+    entry_id    uuid NOT NULL,
+    -- 1, 2, 3 … of an entry.
+    number      integer NOT NULL CONSTRAINT complaints_number_check CHECK (number > 0),
+    about       text NOT NULL CONSTRAINT complaints_about_check CHECK (about IN
+        ('position_wrong', 'passed_over', 'told_late', 'otherwise_wrong')),
+    words       text NOT NULL CONSTRAINT complaints_words_check CHECK (words <> ''),
+    made_at     timestamptz NOT NULL,
+    answer      text CONSTRAINT complaints_answer_check CHECK (answer <> ''),
+    answered_at timestamptz,
+    PRIMARY KEY (event_id, entry_id, number),
+    CONSTRAINT complaints_entry_fkey FOREIGN KEY (event_id, entry_id) REFERENCES entries (event_id, id),
+    CONSTRAINT complaints_answered_check CHECK ((answer IS NULL) = (answered_at IS NULL))
+);
+CREATE UNIQUE INDEX complaints_one_open ON complaints (event_id, entry_id) WHERE answered_at IS NULL;
+CREATE INDEX complaints_open ON complaints (event_id, made_at) WHERE answered_at IS NULL;
+CREATE INDEX complaints_made ON complaints (made_at);
 
 -- ── events out ─────────────────────────────────────────────────────────────────────────────────────────────
 

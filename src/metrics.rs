@@ -37,6 +37,7 @@ pub struct Metrics {
     accepts: Counters<1>,
     accept: Histogram,
     joins: Counters<1>,
+    complaints: Counters<1>,
     refusals: Counters<1>,
     requests: Counters<2>,
     pool_wait: Histograms<1>,
@@ -112,6 +113,11 @@ impl Default for Metrics {
                 Counters::default(),
                 "Joins by customers, by what came of them; `already` is a repeated one"
             ),
+            complaints: watched!(
+                "complaints",
+                Counters::default(),
+                "What people said is not right about their request, by what it is about"
+            ),
             refusals: watched!(
                 "limit_refusals",
                 Counters::default(),
@@ -152,6 +158,9 @@ impl Metrics {
         }
         for outcome in ["joined", "already", "failed"] {
             drop(self.joins.get_or_create(&[("outcome", outcome)]));
+        }
+        for about in ["position_wrong", "passed_over", "told_late", "otherwise_wrong"] {
+            drop(self.complaints.get_or_create(&[("about", about)]));
         }
         for how in ["written", "verified"] {
             drop(self.audit_failures.get_or_create(&[("how", how)]));
@@ -203,6 +212,11 @@ impl Metrics {
     /// Somebody wanted to join.
     pub fn joined(&self, outcome: &'static str) {
         self.joins.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// Somebody said that something is not right.
+    pub fn complained(&self, about: &'static str) {
+        self.complaints.get_or_create(&[("about", about)]).inc();
     }
 
     /// Something was refused as too often.

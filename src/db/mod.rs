@@ -22,6 +22,7 @@ pub mod booking_services;
 pub mod bookings;
 pub mod capacity;
 pub mod check;
+pub mod complaints;
 pub mod contacts;
 pub mod counts;
 pub mod demonstration;

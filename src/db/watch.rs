@@ -1,7 +1,7 @@
 //! What operators watch and only the database knows: how much waits, and since when. Every question is answered from an
 //! index or from the counts that triggers keep, and counts stop at a bound; nothing reads a list.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 
 use super::{Db, DbError};
 
@@ -10,6 +10,9 @@ pub const BOUND: i64 = 10_000;
 
 /// As many lists are named, the longest first; the others are one sum.
 pub const LISTS: i64 = 20;
+
+/// Complaints are counted for so long.
+pub const LATELY: Duration = Duration::days(7);
 
 /// How things stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,12 @@ pub struct Watched {
     pub webhooks_dead: i64,
     /// Webhooks to which nothing is sent any more, because they fail or said that nobody wants it.
     pub webhooks_stopped: i64,
+    /// Complaints that wait for an answer; at most [`BOUND`].
+    pub complaints_open: i64,
+    /// Since when the first of them does.
+    pub complaint_open_since: Option<DateTime<Utc>>,
+    /// The events of most complaints made within [`LATELY`], by the event's public name in addresses.
+    pub complaints: Vec<(String, i64)>,
     /// Our connections that wait for a lock of the database.
     pub lock_waiters: i64,
     /// The longest lists of published events, by the event's public name in addresses.
@@ -73,6 +82,8 @@ struct Row {
     webhook_due_since: Option<DateTime<Utc>>,
     webhooks_dead: i64,
     webhooks_stopped: i64,
+    complaints_open: i64,
+    complaint_open_since: Option<DateTime<Utc>>,
     lock_waiters: i64,
 }
 
@@ -98,6 +109,8 @@ impl Db {
                unknown AS MATERIALIZED (
                    SELECT made_at, staff_asked_at FROM booking_attempts WHERE outcome = 'unresolved'
                    ORDER BY next_try_at LIMIT $2),
+               complaining AS MATERIALIZED (
+                   SELECT made_at FROM complaints WHERE answered_at IS NULL LIMIT $2),
                hooks AS MATERIALIZED (
                    SELECT w.stopped, d.due, d.since, g.dead FROM webhooks w
                    CROSS JOIN LATERAL (
@@ -129,6 +142,8 @@ impl Db {
                       (SELECT min(since) FROM hooks) AS webhook_due_since,
                       (SELECT coalesce(sum(dead), 0)::bigint FROM hooks) AS "webhooks_dead!",
                       (SELECT count(*) FROM hooks WHERE stopped IN ('gone', 'failing')) AS "webhooks_stopped!",
+                      (SELECT count(*) FROM complaining) AS "complaints_open!",
+                      (SELECT min(made_at) FROM complaining) AS complaint_open_since,
                       (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $3
                          AND wait_event_type = 'Lock') AS "lock_waiters!""#,
             at,
@@ -168,10 +183,28 @@ impl Db {
             webhook_due_since: row.webhook_due_since,
             webhooks_dead: row.webhooks_dead,
             webhooks_stopped: row.webhooks_stopped,
+            complaints_open: row.complaints_open,
+            complaint_open_since: row.complaint_open_since,
+            complaints: self.complained_of(at).await?,
             lock_waiters: row.lock_waiters,
             lists: lists.into_iter().filter_map(|list| Some((list.slug?, list.waiting))).collect(),
             others,
         })
+    }
+
+    /// Where most complaints were made lately.
+    async fn complained_of(&self, at: DateTime<Utc>) -> Result<Vec<(String, i64)>, DbError> {
+        let events = sqlx::query!(
+            r#"WITH lately AS MATERIALIZED (SELECT event_id FROM complaints WHERE made_at > $1 ORDER BY made_at DESC LIMIT $2)
+               SELECT e.slug, count(*) AS "complaints!" FROM lately l JOIN events e ON e.id = l.event_id
+               GROUP BY e.slug ORDER BY count(*) DESC, e.slug LIMIT $3"#,
+            at - LATELY,
+            BOUND,
+            LISTS
+        )
+        .fetch_all(self.sessions())
+        .await?;
+        Ok(events.into_iter().map(|event| (event.slug, event.complaints)).collect())
     }
 
     /// The connections of each pool: its name, how many are in use, and how many are idle.

@@ -202,6 +202,10 @@ words! {
         SetAside = "set_aside",
         /// An entry was brought back after a revoked offer, or is offered places in spite of a contact problem.
         Placed = "placed",
+        /// Somebody said that something is not right about an entry.
+        Complained = "complained",
+        /// Staff answered that.
+        Answered = "answered",
         /// A place was held.
         Held = "held",
         /// A place was booked, or a booking made.

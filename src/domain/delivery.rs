@@ -67,6 +67,7 @@ impl Occasion {
             | Self::Extended
             | Self::BookingCancelled
             | Self::Conflicted
+            | Self::Answered
             | Self::Anchor => true,
             Self::Joined | Self::Declined | Self::Lapsed => false,
         }

@@ -38,6 +38,8 @@ words! {
         BookingCancelled = "booking_cancelled",
         /// They had accepted, and the booking service says that the place is gone: their rank is theirs again.
         Conflicted = "conflicted",
+        /// Staff answered what they had complained of.
+        Answered = "answered",
         /// To one of the staff, who asked for it: the head of an audit chain, to be kept elsewhere.
         Anchor = "anchor",
     }
@@ -84,6 +86,12 @@ pub struct Facts {
     /// How often the offer was reactivated: names the token that is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reactivations: Option<i32>,
+    /// What they had complained of, in their own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complaint: Option<String>,
+    /// What staff answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// The anchor's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod booking;
 pub mod calendar;
 pub mod chain;
+pub mod complaint;
 pub mod contact;
 pub mod delivery;
 pub mod draw;

@@ -46,6 +46,14 @@ words! {
         Paused = "paused",
         /// The customer, or the date set, ended a pause.
         Resumed = "resumed",
+        /// The customer says that the position is wrong.
+        PositionWrong = "position_wrong",
+        /// The customer says that somebody else came first.
+        PassedOver = "passed_over",
+        /// The customer says that they were told too late, or not at all.
+        ToldLate = "told_late",
+        /// The customer says that something else is wrong.
+        OtherwiseWrong = "otherwise_wrong",
 
         /// First in order of arrival among those who could take the place.
         FirstInOrder = "first_in_order",
@@ -145,6 +153,10 @@ impl Reason {
             Self::Cancelled => "cancelled by the customer",
             Self::Paused => "paused by the customer",
             Self::Resumed => "resumed",
+            Self::PositionWrong => "the position is said to be wrong",
+            Self::PassedOver => "somebody else is said to have come first",
+            Self::ToldLate => "told too late, they say, or not at all",
+            Self::OtherwiseWrong => "something else is said to be wrong",
             Self::FirstInOrder => "first in order of arrival",
             Self::FirstInBand => "first in the order of the groups",
             Self::FirstDrawn => "first in the order drawn",

@@ -122,6 +122,7 @@ pub fn no_longer_true(
         | Occasion::PausedBySilence
         | Occasion::BookingCancelled
         | Occasion::Conflicted
+        | Occasion::Answered
         | Occasion::Anchor => None,
     }
 }
@@ -226,6 +227,11 @@ pub fn write(
         .letter(&common),
         Occasion::BookingCancelled => render::BookingCancelled { places, labels, reference }.letter(&common),
         Occasion::Conflicted => render::Conflicted { places, several }.letter(&common),
+        Occasion::Answered => render::Answered {
+            complaint: render::lines(facts.complaint.as_deref().unwrap_or_default()),
+            answer: render::lines(facts.answer.as_deref().ok_or(LetterError::Incomplete("the answer"))?),
+        }
+        .letter(&common),
         Occasion::Anchor => anchor(facts, around, instant)?.letter(&common),
     }
 }

@@ -4,7 +4,7 @@
 
 use askama::Template;
 
-use super::letter::{Key, Letter, LetterError};
+use super::letter::{Key, Letter, LetterError, one_line};
 use crate::domain::reason::Reason;
 
 /// What every letter may say. All of it is one line each.
@@ -146,9 +146,18 @@ letters! {
     Conflicted("mail/conflicted.txt", "mail/conflicted.html") { places: String, several: bool }
     subject |m, c| format!("Not booked: {} at {}", m.places, c.event);
 
+    /// What staff say of a complaint, line by line.
+    Answered("mail/answered.txt", "mail/answered.html") { complaint: Vec<String>, answer: Vec<String> }
+    subject |_, c| format!("An answer to what you wrote about {}", c.event);
+
     /// The head of an audit chain, for staff to keep elsewhere. `name` is what the names of the chain's files begin with.
     Anchor("mail/anchor.txt", "mail/anchor.html") { name: String, seq: i64, hash: String, taken: String, file: String }
     subject |m, c| format!("Anchor of the audit of {}: record {}", c.event, m.seq);
+}
+
+/// Text of several lines, each of which stays one.
+pub(super) fn lines(text: &str) -> Vec<String> {
+    text.lines().map(one_line).collect()
 }
 
 /// "1 place", "3 places".

@@ -12,6 +12,7 @@ pub mod booking_settings;
 pub mod bookings;
 pub mod calls;
 pub mod capacity;
+pub mod complaints;
 pub mod contacts;
 pub mod demonstration;
 pub mod draws;

@@ -95,7 +95,10 @@ impl Waitlist {
 
     /// What an offer that is being confirmed comes to, if it does within a few seconds. Nothing is held meanwhile, neither a
     /// lock nor a connection; whoever settles it here says so, and another process is looked after twice a second.
-    pub(super) async fn outcome_soon(&self, offer: OfferId) -> Result<OfferState, DbError> {
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn outcome_soon(&self, offer: OfferId) -> Result<OfferState, DbError> {
         let end = Instant::now() + SOON;
         loop {
             let mut settled = pin!(self.db.hints().settled.notified());

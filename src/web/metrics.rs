@@ -142,6 +142,12 @@ fn gauges(db: &Db, watched: Option<&Watched>) -> Registry {
             "Webhooks to which nothing is sent any more, because they failed or said so",
             float(watched.webhooks_stopped),
         );
+        number("complaints_open", "Complaints that wait for an answer", float(watched.complaints_open));
+        number(
+            "complaints_open_seconds",
+            "How long the first of them waits",
+            age(watched.complaint_open_since),
+        );
         number(
             "lock_waiters",
             "Connections that wait for a lock of the database",
@@ -152,11 +158,7 @@ fn gauges(db: &Db, watched: Option<&Watched>) -> Registry {
             "People in the line on the lists that are too many to be named",
             float(watched.others),
         );
-        let lists = Family::<[(&str, String); 1], Number>::default();
-        for (slug, waiting) in &watched.lists {
-            lists.get_or_create(&[("event", slug.clone())]).set(float(*waiting));
-        }
-        registry.register("waiting", "People in the line, on the longest lists", lists);
+        by_event(&mut registry, watched);
     }
     let connections = Family::<[(&str, &str); 2], Number>::default();
     for (pool, busy, idle) in db.connections() {
@@ -174,6 +176,24 @@ fn gauges(db: &Db, watched: Option<&Watched>) -> Registry {
         workers,
     );
     registry
+}
+
+/// What is told event by event, where most of it is.
+fn by_event(registry: &mut Registry, watched: &Watched) {
+    let complaints = Family::<[(&str, String); 1], Number>::default();
+    for (slug, made) in &watched.complaints {
+        complaints.get_or_create(&[("event", slug.clone())]).set(float(*made));
+    }
+    registry.register(
+        "complaints_lately",
+        "Complaints of the last seven days, where most were made",
+        complaints,
+    );
+    let lists = Family::<[(&str, String); 1], Number>::default();
+    for (slug, waiting) in &watched.lists {
+        lists.get_or_create(&[("event", slug.clone())]).set(float(*waiting));
+    }
+    registry.register("waiting", "People in the line, on the longest lists", lists);
 }
 
 /// Counts are far below the numbers that do not fit.

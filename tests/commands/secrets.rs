@@ -1,5 +1,7 @@
 //! What gives somebody a place, or opens a page of theirs, is in their mail and nowhere else.
 
+use fairlist::domain::audit::Actor;
+use fairlist::domain::complaint::{About, Words};
 use nix::sys::signal::{Signal, kill};
 use regex_lite::Regex;
 use url::Url;
@@ -16,6 +18,9 @@ fn watched(metrics: &str, ids: &[String], tokens: &[(&str, String)]) {
         "fairlist_release_to_offer_seconds_count 1",
         "fairlist_offer_delivery_seconds_count{channel=\"smtp\"} 1",
         "fairlist_waiting{event=\"spring\"} 1.0",
+        "fairlist_complaints_open 1.0",
+        "fairlist_complaints_lately{event=\"spring\"} 1.0",
+        "fairlist_complaints_total{about=\"passed_over\"} 0",
         "fairlist_outbox_due 0.0",
         "fairlist_offers_overdue 0.0",
         "fairlist_audit_failures_total{how=\"written\"} 0",
@@ -25,7 +30,7 @@ fn watched(metrics: &str, ids: &[String], tokens: &[(&str, String)]) {
     assert!(metrics.contains("fairlist_worker_silence_seconds{worker=\"passes\"}"), "{metrics}");
     assert!(metrics.trim_end().ends_with("# EOF"), "{metrics}");
     let told = ids.iter().chain(tokens.iter().map(|(_, token)| token)).map(String::as_str);
-    for secret in told.chain(["@example.org", "Ann", "Ben"]) {
+    for secret in told.chain(["@example.org", "Ann", "Ben", "night"]) {
         assert!(!metrics.contains(secret), "{secret} in {metrics}");
     }
 
@@ -51,6 +56,9 @@ async fn no_token_and_no_code_is_in_the_log_however_much_is_logged() {
     let ann = world.waiting("Ann", 1).await;
     world.add_places(1).await;
     let ben = world.waiting("Ben", 1).await;
+    let words = Words::parse("I waited all night.").expect("words");
+    let actor = Actor::Person(ben.person);
+    world.waitlist.complain(world.event, ben.id, About::PassedOver, &words, actor).await.expect("written");
     let mut command = fairlist(&["serve", "--listen", "127.0.0.1:0", "--log-level", "trace"]);
     command.args(["--metrics-listen", "127.0.0.1:0"]);
     command

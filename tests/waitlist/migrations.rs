@@ -94,6 +94,9 @@ VALUES (u('4e'), u('0a'), 'Ticket shop', '{events:read,entries:write}', sha256('
         '2027-03-01 08:00Z', '2028-03-01 08:00Z', '2027-03-01 09:00Z');
 INSERT INTO idempotency_keys (key_hash, body_hash, made_at, status, headers, body)
 VALUES (sha256('once'), sha256('{}'), '2027-03-01 09:00Z', 200, '[["content-type", "application/json"]]', '{}');
+INSERT INTO complaints (event_id, entry_id, number, about, words, made_at, answer, answered_at)
+SELECT event_id, id, 1, 'passed_over', 'Why not me?', '2027-03-01 09:30Z', 'They came first.', '2027-03-01 09:40Z'
+FROM entries WHERE event_id = u('e0') ORDER BY id LIMIT 1;
 INSERT INTO customer_tokens (token_hash, person_id, made_at, expires_at)
 VALUES (sha256('token'), u('aa'), '2027-03-01 09:00Z', '2027-03-31 09:00Z');
 INSERT INTO capacity_events (event_id, source, id, digest, places, at)

@@ -8,6 +8,7 @@ mod api;
 mod bad_input;
 mod booking_service;
 mod browser;
+mod complaints;
 mod customer;
 mod foundation;
 mod import;

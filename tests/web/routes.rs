@@ -48,6 +48,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/me/entries/{id}/pause", "/me/entries/{entry}/pause"),
     ("POST", "/me/entries/{id}/resume", "/me/entries/{entry}/resume"),
     ("POST", "/me/entries/{id}/wants", "/me/entries/{entry}/wants"),
+    ("GET POST", "/me/entries/{id}/complaint", "/me/entries/{entry}/complaint"),
     ("POST", "/me/entries/{id}/confirm", "/me/entries/{entry}/confirm"),
     ("GET", "/me/bookings/{id}", "/me/bookings/{booking}"),
     ("GET", "/me/bookings/{id}/booking.ics", "/me/bookings/{booking}/booking.ics"),
@@ -75,6 +76,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/staff/passes", SAME),
     ("GET", "/staff/events/{event}/queue.csv", SAME),
     ("GET", "/staff/events/{event}/entries/{entry}", SAME),
+    ("GET POST", "/staff/events/{event}/entries/{entry}/complaint", SAME),
     (
         "GET POST",
         "/staff/events/{event}/entries/{entry}/{act}",

@@ -17,6 +17,7 @@ use super::WebState;
 pub mod bookings;
 pub mod caller;
 pub mod capacity;
+pub mod complaints;
 pub mod docs;
 pub mod draws;
 pub mod entries;
@@ -86,6 +87,7 @@ fn all() -> Api {
     let api = events::add(api);
     let api = entries::add(api);
     let api = lines::add(api);
+    let api = complaints::add(api);
     let api = offers::add(api);
     let api = offering::add(api);
     let api = bookings::add(api);

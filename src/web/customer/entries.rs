@@ -77,7 +77,7 @@ struct EntryPage {
 }
 
 /// The entry, if this device is signed in as its person; else the page that says how to go on.
-async fn mine(
+pub(super) async fn mine(
     state: &WebState,
     customer: &Customer,
     id: EntryId,

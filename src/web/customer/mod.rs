@@ -21,6 +21,7 @@ use crate::domain::ids::PersonId;
 mod asked;
 pub mod bookings;
 pub mod code;
+mod complaints;
 pub mod entries;
 pub mod events;
 mod fairness;
@@ -43,6 +44,7 @@ pub fn router() -> Router<WebState> {
         .merge(sign_in::router())
         .merge(me::router())
         .merge(entries::router())
+        .merge(complaints::router())
         .merge(bookings::router())
         .merge(link::router())
         .merge(offers::router())

@@ -268,6 +268,9 @@ pub(super) fn story(line: &StoryLine) -> Option<String> {
         Act::SetAside => "The organizer decides how it goes on".to_owned(),
         Act::Placed => "The organizer put you back in the line".to_owned(),
         Act::Moved if line.by_staff => "The organizer gave you another number in the line".to_owned(),
+        Act::Complained if line.by_staff => "The organizer wrote down what you say is not right".to_owned(),
+        Act::Complained => "You said that something is not right".to_owned(),
+        Act::Answered => "The organizer answered what you said is not right".to_owned(),
         Act::Closed => match reason {
             Some(Reason::EventCancelled) => "The event was cancelled".to_owned(),
             _ => "The event began or was over".to_owned(),

@@ -300,7 +300,10 @@ impl ResolvePage {
     fn choices(&self) -> [(&'static str, &'static str); 2] {
         match self.attempt.act {
             AttemptAct::Reserve => [
-                ("booked", "It was booked: the service has it under the reference below."),
+                (
+                    "booked",
+                    "It was booked: the service has it, confirmed and not only reserved, under the reference below.",
+                ),
                 (
                     "not_booked",
                     "It was not booked: the offer is pending again with the time it lost, and the service is told that this key is void.",

@@ -49,6 +49,9 @@ struct EntryPage {
     /// The group by which it goes before others.
     group: Option<String>,
     since: SinceJoined,
+    /// How often they said that something is not right, and whether the last time waits for an answer.
+    complaints: usize,
+    complains: bool,
     happened: Vec<Happened>,
     messages: Vec<MessageState>,
     acts: Vec<EntryAct>,
@@ -180,6 +183,7 @@ async fn show(
     let frame = EventFrame::new(event, Tab::Queue, staff.now);
     let since = SinceJoined::new(&frame, &entry, &looks, &trail, position.map(|place| (place - 1, hindered)));
     let messages = messages_to(&state, &staff, &frame, entry.person).await?;
+    let complaints = state.db.complaints_of(frame.event.id, entry.id, HISTORY).await?;
     let unreachable = entry.contact_problem && !entry.offer_anyway;
     let acts = EntryAct::ALL
         .into_iter()
@@ -202,6 +206,8 @@ async fn show(
             && entry.state.is_live()
             && entry.state != EntryState::Offered,
         layout: staff.event_layout(&frame.event, &person.name).await?.live(10),
+        complaints: complaints.len(),
+        complains: complaints.first().is_some_and(|last| last.answer.is_none()),
         happened: timeline(&frame, steps),
         frame,
         entry,

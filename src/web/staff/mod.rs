@@ -24,6 +24,7 @@ mod audit_verify;
 mod booking_service;
 pub mod bookings;
 mod calls;
+mod complaints;
 pub mod diagram;
 mod draws;
 pub mod entry;
@@ -66,6 +67,7 @@ pub fn router() -> Router<WebState> {
         .merge(passes::router())
         .merge(import::router())
         .merge(entry::router())
+        .merge(complaints::router())
         .merge(entry_acts::router())
         .merge(offers::router())
         .merge(offer_acts::router())

@@ -16,6 +16,7 @@ use super::Staff;
 use super::event::bar;
 use super::frame::{EventFrame, people, places};
 use crate::db::booking_services::BookingTrouble;
+use crate::db::complaints::ComplaintLine;
 use crate::db::mailbox::{MessageFilter, MessageLine};
 use crate::db::pages_staff::{EventSummary, HinderedEntry, UrgentOffer};
 use crate::domain::allocation::PassOutcome;
@@ -58,6 +59,7 @@ struct NowPage {
     needs: Vec<Need>,
     services: Vec<Need>,
     aside: Vec<HinderedEntry>,
+    complaints: Vec<ComplaintLine>,
     dead: Vec<MessageLine>,
     events: Vec<EventSummary>,
     may_act: bool,
@@ -73,6 +75,7 @@ impl NowPage {
             && self.needs.is_empty()
             && self.services.is_empty()
             && self.aside.is_empty()
+            && self.complaints.is_empty()
             && self.dead.is_empty()
     }
 
@@ -91,6 +94,7 @@ impl NowPage {
         add(self.needs.len(), "list needs a decision", "lists need a decision");
         add(self.services.len(), "booking service needs you", "booking services need you");
         add(self.aside.len(), "entry waits for staff", "entries wait for staff");
+        add(self.complaints.len(), "complaint waits for an answer", "complaints wait for an answer");
         add(self.dead.len(), "message did not arrive", "messages did not arrive");
         if parts.is_empty() { "The service needs you.".to_owned() } else { format!("{}.", parts.join(", ")) }
     }
@@ -101,6 +105,10 @@ impl NowPage {
 
     fn made(&self, message: &MessageLine) -> When {
         When::new(message.made_at, message.zone, self.now)
+    }
+
+    fn said(&self, line: &ComplaintLine) -> When {
+        When::new(line.complaint.made_at, line.zone, self.now)
     }
 
     fn starts(&self, event: &EventSummary) -> Option<When> {
@@ -286,6 +294,7 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
         .await?;
     let urgent = state.db.urgent_offers(organization, now + SOON, SHOWN).await?;
     let aside = state.db.entries_for_staff(organization, SHOWN).await?;
+    let complaints = state.db.complaints_waiting(organization, SHOWN).await?;
     let filter = MessageFilter { states: vec![MessageState::Dead], ..MessageFilter::default() };
     let dead = state.db.messages(organization, &filter, SHOWN).await?;
     let mut trouble: Vec<String> = mail_trouble(&state, chrono_tz::UTC, now).await?.into_iter().collect();
@@ -308,6 +317,7 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
         needs: events.iter().flat_map(|event| needs(event, now)).collect(),
         services,
         aside,
+        complaints,
         dead,
         events,
         may_act: staff.may(Act::ActOnOffers),

@@ -60,6 +60,8 @@ pub fn title(act: Act) -> &'static str {
         Act::ContactChanged => "Contact changed",
         Act::SetAside => "Set aside",
         Act::Placed => "Put back in the line",
+        Act::Complained => "Complained",
+        Act::Answered => "Complaint answered",
         Act::Held => "Place held",
         Act::Booked => "Booked",
         Act::Released => "Place released",

@@ -6,7 +6,7 @@ use fairlist::domain::entry::EntryState;
 use fairlist::domain::event::ListState;
 use fairlist::domain::offer::OfferState;
 use fairlist::domain::outside::{AttemptOutcome, ServiceUrl};
-use fairlist::waitlist::answer::{Accept, AcceptOutcome, DeclineOutcome};
+use fairlist::waitlist::answer::{Accept, AcceptOutcome, Begun, DeclineOutcome};
 use fairlist::waitlist::booking_settings::{BookAt, BookAtOutcome};
 use fairlist::waitlist::bookings::{BookOutcome, CancelOutcome};
 use fairlist::waitlist::leave::LeaveOutcome;
@@ -106,39 +106,45 @@ async fn a_late_answer_of_whoever_lost_the_lease_is_not_written() {
 /// first tap comes to meanwhile is everybody's answer.
 #[tokio::test]
 async fn a_second_tap_waits_for_the_first_ones_outcome() {
-    for (booked, wanted) in [(Some(true), "accepted"), (Some(false), "refused"), (None, "being confirmed")] {
+    let wanted = [
+        (Some(true), OfferState::Accepted, "already_accepted"),
+        (Some(false), OfferState::Pending, "accepted"),
+        (None, OfferState::Accepting, "being_confirmed"),
+    ];
+    for (booked, state, outcome) in wanted {
         let office = Box_::new(1).await;
         let (ann, offer) = office.unanswered("Ann", booked != Some(false)).await;
-        let together = Together::new(office.world.waitlist.clone());
+        let world = &office.world;
         let accept = Accept { offer: offer.id, person: ann.person, actor: Actor::Person(ann.person) };
-        let second = together.accept(office.world.event, accept);
-        let outcome = async {
+        let begun = world.waitlist.begin_accept(world.event, &[accept]).await.unwrap().remove(0);
+        assert_eq!(begun, Begun::Decided(AcceptOutcome::BeingConfirmed));
+        let resolved = async {
             let Some(booked) = booked else { return };
-            // While it waits it holds no connection and no lock: staff resolve it.
+            // Whoever waits holds no connection and no lock: staff resolve it.
             let attempt = office.attempt().await;
             let resolution = if booked {
                 Resolution::Booked { reference: office.service.reservation(&attempt.key).unwrap().reference }
             } else {
                 Resolution::NotBooked
             };
-            let world = &office.world;
             world
                 .waitlist
                 .resolve_attempt(world.event, attempt.id, &resolution, world.actor(), &reason())
                 .await
                 .unwrap();
         };
-        let (second, ()) = tokio::join!(second, outcome);
-        let fits = match second.unwrap() {
-            AcceptOutcome::AlreadyAccepted { .. } => wanted == "accepted",
-            AcceptOutcome::ServiceUnavailable => wanted == "refused",
-            AcceptOutcome::BeingConfirmed => wanted == "being confirmed",
-            _ => false,
-        };
-        assert!(fits, "{wanted}");
-        assert!(office.service.called("PUT") <= 2, "one question, put twice: {:?}", office.service.calls());
-        if booked.is_none() {
-            office.reconcile().await;
+        let (soon, ()) = tokio::join!(world.waitlist.outcome_soon(offer.id), resolved);
+        assert_eq!(soon.unwrap(), state);
+        // Whoever taps now is answered by what it came to, and waits no longer than the first while it is not known.
+        let third = Together::new(world.waitlist.clone()).accept(world.event, accept).await.unwrap();
+        assert_eq!(third.as_str(), outcome);
+        // One question, put twice; where nothing was booked, the third tap puts another.
+        let put = office.service.called("PUT");
+        assert!(put <= 2 + usize::from(booked == Some(false)), "{:?}", office.service.calls());
+        office.reconcile().await;
+        if booked != Some(true) {
+            // What staff said of the service is believed, whatever it says itself.
+            office.service.assert_equal(world).await;
         }
     }
 }

@@ -61,6 +61,8 @@ fn facts(occasion: Occasion) -> Facts {
         open: Some(3),
         is_final: Some(true),
         reactivations: None,
+        complaint: Some("I was first.\nBefore ten.".to_owned()),
+        answer: Some("You were second: the first joined at nine.\u{2028}\nWe checked.".to_owned()),
         anchor: anchor.to_json(),
     }
 }

@@ -39,7 +39,8 @@ impl Ready {
 async fn rows(shop: &Shop) -> i64 {
     let sql = "SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM organization_audit)
         + (SELECT count(*) FROM messages) + (SELECT count(*) FROM entries) + (SELECT count(*) FROM offers)
-        + (SELECT count(*) FROM bookings) + (SELECT count(*) FROM places) + (SELECT count(*) FROM releases)";
+        + (SELECT count(*) FROM bookings) + (SELECT count(*) FROM places) + (SELECT count(*) FROM releases)
+        + (SELECT count(*) FROM complaints)";
     sqlx::query_scalar(sql).fetch_one(shop.world.database.sql()).await.expect("a count")
 }
 
@@ -87,6 +88,13 @@ async fn entry_act(act: &str) -> Ready {
         }
         "place" => Ready::new(shop, to("place"), at(3)).while_others(Method::POST, to("place"), at(1)),
         "band" => Ready::new(shop, to("band"), group(-100)).while_others(Method::POST, to("band"), group(0)),
+        "complain" => Ready::new(shop, to(act), json!({"about": "passed_over", "words": "Why not me?"})),
+        "answer-complaint" => {
+            let said = json!({"about": "passed_over", "words": "Why not me?"});
+            shop.program.post(&to("complain"), said.clone()).await.good();
+            let answer = json!({"number": 1, "words": "They came first."});
+            Ready::new(shop, to(act), answer).while_others(Method::POST, to("complain"), said)
+        }
         "remove" => {
             let again = json!({"name": "Ann", "email": "ann@example.org"});
             let join = "/v1/resources/spring/waitlist:join";
@@ -283,5 +291,5 @@ async fn no_act_is_done_twice_when_its_answer_was_lost() {
             acts += 1;
         }
     }
-    assert_eq!(acts, 27);
+    assert_eq!(acts, 29);
 }

@@ -1,5 +1,6 @@
 //! What customers do: through the real router, with codes and links as they stand in their mails.
 
+mod complaints;
 mod entries;
 mod join;
 mod look;
