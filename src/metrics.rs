@@ -37,6 +37,11 @@ pub struct Metrics {
     accepts: Counters<1>,
     accept: Histogram,
     joins: Counters<1>,
+    offers: Counters<1>,
+    releases_told: Counters<1>,
+    booking_calls: Counters<2>,
+    booking_call: Histograms<1>,
+    webhook_calls: Counters<1>,
     complaints: Counters<1>,
     refusals: Counters<1>,
     requests: Counters<2>,
@@ -66,6 +71,7 @@ impl Beat {
 }
 
 impl Default for Metrics {
+    #[expect(clippy::too_many_lines, reason = "one entry a figure")]
     fn default() -> Self {
         let mut registry = Registry::with_prefix("fairlist");
         macro_rules! watched {
@@ -112,6 +118,31 @@ impl Default for Metrics {
                 "joins",
                 Counters::default(),
                 "Joins by customers, by what came of them; `already` is a repeated one"
+            ),
+            offers: watched!(
+                "offers",
+                Counters::default(),
+                "What became of offers: `offered`, `accepted`, `declined`, `expired`, `revoked` and the other acts of the audit"
+            ),
+            releases_told: watched!(
+                "releases_told",
+                Counters::default(),
+                "Releases that other systems told of: `applied`, `repeated`, or the code of the refusal"
+            ),
+            booking_calls: watched!(
+                "booking_calls",
+                Counters::default(),
+                "Questions to booking services, each with its lookups and repetitions, by what came of them"
+            ),
+            booking_call: watched!(
+                "booking_call_duration_seconds",
+                by_label!(),
+                "How long such a question took"
+            ),
+            webhook_calls: watched!(
+                "webhook_calls",
+                Counters::default(),
+                "Attempts to deliver to webhooks, by what came of them"
             ),
             complaints: watched!(
                 "complaints",
@@ -171,7 +202,22 @@ impl Metrics {
         for outcome in ["accepted", "permanent"] {
             drop(self.deliveries.get_or_create(&[("channel", "smtp"), ("outcome", outcome)]));
         }
-        drop(self.refusals.get_or_create(&[("limit", "join")]));
+        for act in ["offered", "accepted", "declined", "expired", "revoked"] {
+            drop(self.offers.get_or_create(&[("act", act)]));
+        }
+        for outcome in ["applied", "repeated"] {
+            drop(self.releases_told.get_or_create(&[("outcome", outcome)]));
+        }
+        for outcome in ["done", "unknown"] {
+            drop(self.booking_calls.get_or_create(&[("act", "reserve"), ("outcome", outcome)]));
+        }
+        drop(self.booking_call.get_or_create(&[("act", "reserve")]));
+        for outcome in ["delivered", "failed"] {
+            drop(self.webhook_calls.get_or_create(&[("outcome", outcome)]));
+        }
+        for limit in ["join", "writes"] {
+            drop(self.refusals.get_or_create(&[("limit", limit)]));
+        }
         drop(self.offer_delivery.get_or_create(&[("channel", "smtp")]));
         drop(self.pool_wait.get_or_create(&[("pool", "workers")]));
     }
@@ -212,6 +258,27 @@ impl Metrics {
     /// Somebody wanted to join.
     pub fn joined(&self, outcome: &'static str) {
         self.joins.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// An offer was made, answered or ended.
+    pub fn offer(&self, act: &'static str) {
+        self.offers.get_or_create(&[("act", act)]).inc();
+    }
+
+    /// Another system told of a release.
+    pub fn release_told(&self, outcome: &'static str) {
+        self.releases_told.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// A booking service was asked.
+    pub fn booking_called(&self, act: &'static str, outcome: &'static str, took: Duration) {
+        self.booking_calls.get_or_create(&[("act", act), ("outcome", outcome)]).inc();
+        self.booking_call.get_or_create(&[("act", act)]).observe(took.as_secs_f64());
+    }
+
+    /// A webhook was called.
+    pub fn webhook_called(&self, outcome: &'static str) {
+        self.webhook_calls.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Somebody said that something is not right.

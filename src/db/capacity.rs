@@ -68,19 +68,23 @@ impl LockedEvent {
         Ok(())
     }
 
-    /// The first of these names that a place of the event has.
+    /// The places of the event that have these names: what each is called, which it is, and whether it is open.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn first_label_in_use(&mut self, labels: &[String]) -> Result<Option<String>, DbError> {
+    pub async fn labels_in_use(
+        &mut self,
+        labels: &[String],
+    ) -> Result<Vec<(String, PlaceId, bool)>, DbError> {
         let event = self.id();
-        Ok(sqlx::query_scalar!(
-            r#"SELECT label AS "label!" FROM places WHERE event_id = $1 AND label = ANY($2) AND state <> 'retired'
-               ORDER BY number LIMIT 1"#,
+        let rows = sqlx::query!(
+            r#"SELECT label AS "label!", id, state = 'open' AS "open!" FROM places
+               WHERE event_id = $1 AND label = ANY($2) AND state <> 'retired' ORDER BY number"#,
             event.0,
             labels
         )
-        .fetch_optional(self.connection())
-        .await?)
+        .fetch_all(self.connection())
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.label, PlaceId(row.id), row.open)).collect())
     }
 }

@@ -52,7 +52,7 @@ use tokio::time::Instant;
 use super::{Db, DbError};
 use crate::clock::Entropy;
 use crate::db::messages::Draft;
-use crate::domain::audit::Record;
+use crate::domain::audit::{Record, Subject};
 use crate::domain::event::Event;
 use crate::domain::ids::{EventId, OrganizationId};
 use crate::failpoint;
@@ -166,6 +166,9 @@ impl Db {
         }
         if !drafts.is_empty() {
             self.hints().message.notify_one();
+        }
+        for record in records.iter().filter(|record| matches!(record.subject, Subject::Offer(_))) {
+            self.metrics().offer(record.act.as_str());
         }
         if !records.is_empty() {
             self.hints().record.notify_one();

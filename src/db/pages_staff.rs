@@ -110,6 +110,7 @@ pub struct InLine {
 
 /// A live offer of one event.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct LiveOffer {
     /// The offer.
     pub offer: OfferId,
@@ -123,6 +124,8 @@ pub struct LiveOffer {
     pub made_at: DateTime<Utc>,
     /// The deadline.
     pub expires_at: DateTime<Utc>,
+    /// It was accepted, and the booking service has not said yet.
+    pub accepting: bool,
     /// It is a call, which keeps nothing.
     pub is_call: bool,
     /// It is the final call.
@@ -440,7 +443,7 @@ impl Db {
     pub async fn live_offers(&self, event: EventId, limit: i64) -> Result<Vec<LiveOffer>, DbError> {
         let rows = sqlx::query!(
             r#"SELECT o.id, o.entry_id, o.party, o.made_at, o.expires_at, o.kind = 'call' AS "is_call!", w.name,
-                      o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!",
+                      o.state = 'accepting' AS "accepting!", o.kind = 'call' AND o.made_reason = 'final_call' AS "is_final!",
                       EXISTS (SELECT FROM standing_offers s WHERE s.event_id = o.event_id AND s.id = o.id) AS "stands!"
                FROM offers o JOIN entries n ON n.event_id = o.event_id AND n.id = o.entry_id
                JOIN persons w ON w.id = n.person_id
@@ -459,6 +462,7 @@ impl Db {
                 party: row.party,
                 made_at: row.made_at,
                 expires_at: row.expires_at,
+                accepting: row.accepting,
                 is_call: row.is_call,
                 is_final: row.is_final,
                 stands: row.stands,

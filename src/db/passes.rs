@@ -139,6 +139,8 @@ impl LockedEvent {
                 "UPDATE passes SET last_at = $2 WHERE event_id = $1
                    AND number = (SELECT max(number) FROM passes WHERE event_id = $1)
                    AND outcome = $3 AND offered = 0 AND ended = 0 AND policy_version = $4
+                   -- What came back since then was looked at now, and not before.
+                   AND NOT EXISTS (SELECT FROM releases r WHERE r.event_id = $1 AND r.at >= passes.last_at)
                  RETURNING number",
                 event.0,
                 now,

@@ -195,7 +195,8 @@ impl Db {
         let (state, next, status, detail) = match verdict {
             Verdict::Delivered(status) => (DeliveryState::Delivered, None, Some(*status), None),
             Verdict::Gone => {
-                (DeliveryState::Dead, None, Some(410), Some("Gone: the endpoint wants no more."))
+                // It waits with what comes after it, should the endpoint be started again.
+                (DeliveryState::Queued, Some(now), Some(410), Some("Gone: the endpoint wants no more."))
             }
             Verdict::Released => {
                 (DeliveryState::Queued, Some(now), None, Some("Not tried: the program was stopping."))

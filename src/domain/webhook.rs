@@ -69,6 +69,19 @@ pub enum Verdict {
     Released,
 }
 
+impl Verdict {
+    /// In a word, for whoever counts.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Delivered(_) => "delivered",
+            Self::Failed { .. } => "failed",
+            Self::Gone => "gone",
+            Self::Released => "released",
+        }
+    }
+}
+
 /// How long a delivery waits after attempt number `attempts`: five seconds, doubling, at most six hours, give or take a
 /// fifth. `jitter` is a random byte.
 #[must_use]

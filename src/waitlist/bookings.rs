@@ -60,6 +60,13 @@ pub enum BookOutcome {
     },
     /// They have a live offer: it was accepted instead, or is to be.
     HasOffer(OfferId),
+    /// The same, of another number of places than are to be booked: nothing was done.
+    OfferDiffers {
+        /// Which.
+        offer: OfferId,
+        /// Of how many places.
+        party: i32,
+    },
     /// Places are open, but held for the waitlist.
     HeldForWaitlist,
     /// So many places of the kinds wanted are open: fewer than wanted.
@@ -209,6 +216,10 @@ async fn book(event: &mut LockedEvent, command: &Book) -> Result<BookOutcome, Db
         }
         if offer.is_claimable(event.now()) {
             event.nothing_to_write();
+            // Staff accept it for them: not, where that is not what they mean to book.
+            if command.actor.is_staff() && offer.party != command.party {
+                return Ok(BookOutcome::OfferDiffers { offer: offer.id, party: offer.party });
+            }
             return Ok(BookOutcome::HasOffer(offer.id));
         }
     }

@@ -90,7 +90,8 @@ async fn released(
             CapacityOutcome::OtherBody
         });
     }
-    let places = match &told.returned {
+    let mut before = false;
+    let places: Places = match &told.returned {
         Returned::Quantity(count) => add(event, told, &vec![(None, Said::default()); *count], actor).await?,
         Returned::Named(named) => {
             let labels: Vec<String> = named.iter().filter_map(|(label, _)| label.clone()).collect();
@@ -98,12 +99,23 @@ async fn released(
             if let Some(twice) = labels.iter().find(|label| !seen.insert(*label)) {
                 return Ok(CapacityOutcome::NamedTwice(twice.clone()));
             }
-            if let Some(label) = event.first_label_in_use(&labels).await? {
-                return Ok(CapacityOutcome::PlaceIsHere(label));
+            let here = event.labels_in_use(&labels).await?;
+            if let Some((label, ..)) = here.iter().find(|(_, _, open)| !open) {
+                return Ok(CapacityOutcome::PlaceIsHere(label.clone()));
             }
-            add(event, told, named, actor).await?
+            // What is open came back before, and was told under another id.
+            let known = |label: &Option<String>| here.iter().any(|(known, ..)| label.as_ref() == Some(known));
+            let new: Vec<_> = named.iter().filter(|(label, _)| !known(label)).cloned().collect();
+            before = new.is_empty();
+            let back = here.iter().map(|(_, place, _)| *place);
+            let added = if before { Ok(vec![]) } else { add(event, told, &new, actor).await? };
+            added.map(|added| back.chain(added).collect())
         }
-        Returned::Booking(booking) => cancel(event, *booking, actor, &told.reason).await?,
+        Returned::Booking(booking) => {
+            let cancelled = cancel(event, *booking, actor, &told.reason).await?;
+            before = matches!(cancelled, Ok((_, false)));
+            cancelled.map(|(places, _)| places)
+        }
     };
     let places = match places {
         Ok(places) => places,
@@ -119,7 +131,7 @@ async fn released(
         .await?;
     // Also where nothing changed: that it was told is written down.
     event.want_pass();
-    Ok(CapacityOutcome::Applied { places, before: false })
+    Ok(CapacityOutcome::Applied { places, before })
 }
 
 type Places = Result<Vec<PlaceId>, CapacityOutcome>;
@@ -161,21 +173,23 @@ async fn add(
     Ok(Ok(added))
 }
 
-/// Cancels a booking, unless that was done before: what is told late or twice does no harm.
+/// Cancels a booking, unless that was done before: what is told late or twice does no harm. Which place it had, and
+/// whether it was cancelled now.
 async fn cancel(
     event: &mut LockedEvent,
     booking: BookingId,
     actor: Actor,
     reason: &StaffReason,
-) -> Result<Places, DbError> {
+) -> Result<Result<(Vec<PlaceId>, bool), CapacityOutcome>, DbError> {
     let known = match event.booking(booking).await {
         Ok(known) => known,
         Err(DbError::NotFound) => return Ok(Err(CapacityOutcome::NoSuchBooking)),
         Err(error) => return Err(error),
     };
-    if known.state == BookingState::Confirmed {
+    let stands = known.state == BookingState::Confirmed;
+    if stands {
         // It came back there: nobody needs to be asked, wherever the booking is kept.
         super::bookings::free(event, &[booking], actor, reason).await?;
     }
-    Ok(Ok(vec![known.place]))
+    Ok(Ok((vec![known.place], stands)))
 }

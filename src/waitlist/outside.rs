@@ -135,7 +135,9 @@ impl Waitlist {
         let (came, trouble) = match self.service(&sheet) {
             None => (Came::unknown(&sheet, "the key cannot be read with this installation’s secret"), None),
             Some(service) => {
+                let at = Instant::now();
                 let (came, trouble) = self.call(&service, &sheet, first, in_time && sheet.takes_place).await;
+                self.db.metrics().booking_called(sheet.attempt.act.as_str(), came.as_str(), at.elapsed());
                 self.db
                     .note_call(
                         sheet.service.organization,
@@ -250,6 +252,16 @@ impl Waitlist {
 }
 
 impl Came {
+    /// In a word, for whoever counts.
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Of(Verdict::Booked { .. }) | Self::Back(GivenBack::Done) => "done",
+            Self::Of(Verdict::Gone(_)) => "gone",
+            Self::Of(Verdict::NotDone(_)) => "not_done",
+            Self::Of(Verdict::Unknown(_)) | Self::Back(GivenBack::NotYet(_)) => "unknown",
+        }
+    }
+
     fn unknown(sheet: &AttemptSheet, why: &str) -> Self {
         match sheet.attempt.act {
             AttemptAct::Reserve => Self::Of(Verdict::Unknown(why.to_owned())),

@@ -36,8 +36,13 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         readable(parts.uri.query().unwrap_or_default().as_bytes())?;
         let axum::extract::Query(value) =
-            axum::extract::Query::from_request_parts(parts, state).await.map_err(|_| {
-                Error::BadRequest("The address of this page is not complete or not right.".into())
+            axum::extract::Query::from_request_parts(parts, state).await.map_err(|error| {
+                // Whoever writes a program is helped by what a reader of pages has no use for.
+                Error::BadRequest(if parts.uri.path().starts_with("/v1/") {
+                    format!("The query of this address is not right: {}.", error.body_text()).into()
+                } else {
+                    "The address of this page is not complete or not right.".into()
+                })
             })?;
         Ok(Self(value))
     }

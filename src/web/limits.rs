@@ -52,7 +52,8 @@ pub enum Limit {
 
 impl Limit {
     /// A word for whoever counts refusals.
-    fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::SignInAccount => "sign_in_account",
             Self::SignInAddress => "sign_in_address",

@@ -94,6 +94,9 @@ impl Work {
     async fn deliver(&self, claim: &Claim) {
         failpoint::reach("webhook.claimed");
         let verdict = self.verdict(claim).await;
+        if let Ok(verdict) = &verdict {
+            self.db.metrics().webhook_called(verdict.as_str());
+        }
         failpoint::reach("webhook.sent");
         let noted = match (verdict, self.db.now().await) {
             (Ok(verdict), Ok(now)) => self.db.note_delivery(claim, &verdict, now).await,

@@ -253,7 +253,13 @@ async fn an_endpoint_that_is_gone_is_stopped_at_once() {
     wire.sent().await;
     assert_eq!(wire.receiver.received("/gone").len(), 1);
     assert_eq!(wire.webhook(id).await.stopped.map(|(why, _)| why), Some(Stopped::Gone));
-    assert_eq!(wire.newest(id).await.0, DeliveryState::Dead);
+    // Started again, it is sent what it refused, and what came since.
+    wire.receiver.answers("/gone", [Answer::Status(200)]);
+    let (db, by) = (wire.world.database.db(), wire.world.actor().staff().expect("staff"));
+    assert!(db.start_webhook(wire.world.organization, id, by).await.expect("started"));
+    wire.sent().await;
+    assert_eq!(wire.receiver.received("/gone").len(), 3);
+    assert_eq!(wire.newest(id).await.0, DeliveryState::Delivered);
 }
 
 #[tokio::test]

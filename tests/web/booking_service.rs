@@ -82,6 +82,13 @@ async fn an_accept_without_an_outcome_is_202_and_then_200() {
     let asked = program.post(&path, json!({"reason": "customer_asked"})).await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.json);
     assert_eq!(asked.json["state"], "accepting");
+    assert_eq!(asked.header("retry-after"), "7", "an offer takes ten answers a minute");
+    for act in ["extend", "revoke"] {
+        let body = json!({"reason": "customer_asked", "expires_at": "2027-03-01T14:00:00Z"});
+        let body = if act == "extend" { body } else { json!({"reason": "customer_asked"}) };
+        let meanwhile = shop.program.post(&format!("/v1/offers/{}:{act}", offer.id), body).await;
+        meanwhile.refused(409, "being_confirmed");
+    }
     let why = asked.json["being_confirmed"].as_str().expect("why");
     assert!(why.contains("has not answered yet"), "{why}");
     service.set(Manner::Willing);
@@ -90,6 +97,39 @@ async fn an_accept_without_an_outcome_is_202_and_then_200() {
     let again = program.post(&path, json!({"reason": "customer_asked"})).await;
     assert_eq!(again.status, StatusCode::OK, "{}", again.json);
     assert_eq!((&again.json["state"], &again.json["being_confirmed"]), (&json!("accepted"), &json!(null)));
+    assert_eq!(again.json["bookings"].as_array().map(Vec::len), Some(1));
+    service.assert_equal(&shop.world).await;
+}
+
+/// Nothing was done, so nothing is kept under the key: the same request is taken up again, and says when it may be.
+#[tokio::test]
+async fn an_accept_that_the_service_did_not_take_is_503_and_then_200() {
+    let shop = Shop::with(two_hours(), 2).await;
+    let service = BookingService::start().await;
+    booked_by(&service, &shop.world).await;
+    let [ann, ben] = shop.world.all_waiting(&["Ann", "Ben"]).await.try_into().expect("two");
+    shop.world.settle().await;
+    let accept = async |entry, key: &str| {
+        let offer = shop.world.live_offer(entry).await;
+        let path = format!("/v1/offers/{}:accept", offer.id);
+        shop.program.once(key).post(&path, json!({"reason": "customer_asked"})).await
+    };
+    service.set(Manner::Unauthorized);
+    let refused = accept(ann.id, "ann").await;
+    refused.refused(503, "booking_unavailable");
+    assert!(refused.header("retry-after").parse::<i64>().is_ok_and(|seconds| seconds > 0));
+    service.set(Manner::Willing);
+    let again = accept(ann.id, "ann").await;
+    assert_eq!(
+        (again.status, again.json["state"].clone()),
+        (StatusCode::OK, json!("accepted")),
+        "{}",
+        again.json
+    );
+    // What is gone there is said so, by a code of its own.
+    let place = "SELECT id FROM places WHERE state = 'held'";
+    service.sell(sqlx::query_scalar(place).fetch_one(shop.world.database.sql()).await.expect("a place"));
+    accept(ben.id, "ben").await.refused(409, "conflicted");
     service.assert_equal(&shop.world).await;
 }
 
@@ -138,7 +178,7 @@ async fn the_overview_lists_what_the_service_never_answered() {
     // Long enough for the key's life, and nobody was asked meanwhile.
     world.later(Duration::minutes(15));
     let page = agnes.get("/staff").await;
-    says(&page, "1 booking service needs you.");
+    says(&page, "1 booking service is in trouble.");
     says(&page, "The booking service never answered 1 call: look it up there");
     let resolve = page.attribute(".needs a.button", "href").expect("a way to settle it");
     assert_eq!(page.texts(".needs a.button"), ["Resolve"]);
@@ -152,7 +192,7 @@ async fn the_overview_lists_what_the_service_never_answered() {
         .await
         .unwrap();
     let page = agnes.get("/staff").await;
-    says(&page, "1 booking service needs you.");
+    says(&page, "1 booking service is in trouble.");
     says(&page, "The booking service failed 5 times in a row, last: the service failed (500).");
     says(&agnes.get(&desk.path("")).await, "until then nobody can accept an offer");
 

@@ -34,6 +34,8 @@ pub struct EventSheet {
     pub ordering: Ordering,
     /// The largest party.
     pub largest_party: i32,
+    /// So many places one person may have.
+    pub person_limit: Option<i32>,
     /// What customers are told of their place in the line.
     pub position_shown: PositionShown,
     /// What becomes of an entry that does not answer.
@@ -127,6 +129,7 @@ impl TryFrom<SheetRow> for EventSheet {
             fit: word(Fit::parse, "fit", &row.fit)?,
             ordering: word(Ordering::parse, "ordering", &row.ordering)?,
             largest_party: largest_party(row.party_limit, row.person_limit),
+            person_limit: row.person_limit,
             position_shown: word(PositionShown::parse, "position shown", &row.position_shown)?,
             after_expiry: word(After::parse, "after expiry", &row.after_expiry)?,
             after_decline: word(After::parse, "after decline", &row.after_decline)?,

@@ -27,8 +27,8 @@ pub struct OfferSheet {
     pub paused: bool,
     /// The reference of the booking made through it, and one of its bookings.
     pub booking: Option<(String, BookingId)>,
-    /// How many of those bookings stand.
-    pub standing_bookings: i64,
+    /// Those of its bookings that stand.
+    pub standing_bookings: Vec<BookingId>,
     /// How many places are open at this moment.
     pub open: i64,
 }
@@ -56,8 +56,8 @@ impl Db {
                    (SELECT min(b.reference) FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2) AS reference,
                    (SELECT b.id FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2 ORDER BY b.id LIMIT 1)
                        AS "booking_id?: Uuid",
-                   (SELECT count(*) FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2
-                        AND b.state = 'confirmed') AS "standing!",
+                   ARRAY(SELECT b.id FROM bookings b WHERE b.event_id = e.event_id AND b.offer_id = $2
+                         AND b.state = 'confirmed' ORDER BY b.id) AS "standing!",
                    (SELECT coalesce(sum(n), 0) FROM place_counts c WHERE c.event_id = e.event_id
                         AND c.state = 'open')::bigint AS "open!"
                FROM entries e
@@ -78,7 +78,7 @@ impl Db {
             entry: super::super::events::word(EntryState::parse, "entry state", &row.entry_state)?,
             paused: row.paused,
             booking: row.reference.clone().zip(row.booking_id.map(BookingId)),
-            standing_bookings: row.standing,
+            standing_bookings: row.standing.into_iter().map(BookingId).collect(),
             open: row.open,
             offer,
             event: event_name!(row)?,

@@ -22,6 +22,7 @@ use crate::domain::when;
 use crate::waitlist::bookings::{Book, BookOutcome, CancelOutcome, booked_directly};
 use crate::web::WebState;
 use crate::web::extract::{Path, Query};
+use crate::web::staff::frame::places;
 
 pub(super) fn add(api: Api) -> Api {
     api.with(routes!(list, book)).with(routes!(mine)).with(routes!(show, cancel))
@@ -180,6 +181,15 @@ async fn book(
             "Places are held for this person already: accept that offer. Nothing else was booked.",
         )
         .with("offer", offer),
+        BookOutcome::OfferDiffers { offer, party } => Refusal::new(
+            Code::AlreadyOffered,
+            format!(
+                "This person has a live offer of {}: book as many, which accepts it, or have it declined. Nothing was done.",
+                places(party)
+            ),
+        )
+        .with("offer", offer)
+        .with("party", party),
         BookOutcome::HeldForWaitlist => Refusal::new(
             Code::HeldForWaitlist,
             "What is free goes to the people on the waitlist first. Nothing was booked.",
@@ -187,8 +197,8 @@ async fn book(
         BookOutcome::TooFew(open) => {
             let detail = "Fewer places are open than were asked for. Nothing was booked.";
             // How many are open is said only where they are free for everybody.
-            Refusal::new(Code::NoCapacity, detail)
-                .with("open", matches!(caller.who, Who::Key(_)).then_some(open))
+            let refusal = Refusal::new(Code::NoCapacity, detail);
+            if matches!(caller.who, Who::Key(_)) { refusal.with("open", open) } else { refusal }
         }
         BookOutcome::NotOnSale => {
             Refusal::new(Code::NotOnSale, "The event is not public, cancelled, over, or has started.")

@@ -147,6 +147,7 @@ async fn capacity_released(
             },
             Err(error) => return Err(error),
         };
+        state.db.metrics().release_told(result.outcome);
         results.push(result);
     }
     let all = results.iter().all(|result| matches!(result.outcome, "applied" | "repeated"));

@@ -26,6 +26,7 @@ use crate::waitlist::leave::{LeaveOutcome, PauseOutcome};
 use crate::web::WebState;
 use crate::web::error::Error;
 use crate::web::extract::{Path, Query};
+use crate::web::staff::frame::places;
 
 pub(super) fn add(api: Api) -> Api {
     api.with(routes!(join))
@@ -155,7 +156,7 @@ pub(super) fn party(party: i32) -> Result<(), Failed> {
 pub(super) fn enough(enough: Enough) -> Refusal {
     Refusal::new(
         Code::TooMany,
-        format!("One person may have {} places here, and has {} already.", enough.most, enough.has),
+        format!("One person may have {} here, and has {} already.", places(enough.most), enough.has),
     )
     .with("limit", enough.most)
     .with("has", enough.has)
@@ -163,7 +164,7 @@ pub(super) fn enough(enough: Enough) -> Refusal {
 
 /// A larger party than the rule allows.
 pub(super) fn too_large(most: i32) -> Refusal {
-    Refusal::new(Code::TooMany, format!("A party here has at most {most} places.")).with("limit", most)
+    Refusal::new(Code::TooMany, format!("A party here has at most {}.", places(most))).with("limit", most)
 }
 
 /// Why somebody is not on the list, for staff and their programs.
@@ -325,7 +326,7 @@ pub(super) fn reason_of(
 
 /// The entry is over, or not in the line.
 pub(super) fn over(state: EntryState) -> Refusal {
-    Refusal::new(Code::WrongState, format!("The entry is {state}: that cannot be done any more."))
+    Refusal::new(Code::WrongState, format!("The entry is {state}: that cannot be done in this state."))
         .with("state", state)
 }
 

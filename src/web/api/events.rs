@@ -89,8 +89,7 @@ async fn my_status(
     let live = entry.as_ref().filter(|entry| entry.state.is_live());
     let (door, others_until) = match live {
         Some(live) => {
-            let wanted = state.db.entry_in(event.id, live.id).await?.wants;
-            let (wants, _) = state.db.wants(event.id, wanted).await?;
+            let (wants, _) = state.db.wants(event.id, live.wants).await?;
             let others = match live.offer {
                 Some((offer, _)) => state.db.others_held_until(event.id, offer, caller.now).await?,
                 None => sheet.facts.held_until,

@@ -61,6 +61,7 @@ pub async fn guard(
     }
     let most = state.settings.limits.writes;
     if let Some(counted) = window.filter(|counted| counted.hits > most) {
+        state.db.metrics().refused(Limit::Writes.as_str());
         let refusal = Refusal::new(
             Code::TooManyRequests,
             format!("At most {most} writes a minute are taken from one caller. Nothing was done."),
@@ -68,13 +69,19 @@ pub async fn guard(
         return with_limit(refusal.again_in(counted.seconds).into_response(), most, counted);
     }
     let by_post = *request.method() == Method::POST;
-    let response = match caller {
+    let accepts = request.uri().path().ends_with(":accept");
+    let mut response = match caller {
         Some(caller) => {
             request.extensions_mut().insert(caller.clone());
             if by_post { once(&state, &caller, request, next).await } else { read(request, next).await }
         }
         None => read(request, next).await,
     };
+    if response.status() == StatusCode::ACCEPTED {
+        // An offer takes so many answers a minute, and no more.
+        let seconds = if accepts { 7 } else { 5 };
+        response.headers_mut().entry(RETRY_AFTER).or_insert(HeaderValue::from(seconds));
+    }
     match window {
         Some(counted) => with_limit(response, most, counted),
         None => response,

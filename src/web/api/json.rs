@@ -23,6 +23,15 @@ fn unreadable(detail: impl Into<std::borrow::Cow<'static, str>>) -> Failed {
     Refusal::new(Code::UnreadableBody, detail).into()
 }
 
+/// What is said of text that is no instant.
+const INSTANTS: [&str; 5] = [
+    "premature end of input",
+    "input contains invalid characters",
+    "trailing input",
+    "input is out of range",
+    "no possible date and time matching input",
+];
+
 /// Postgres has no text with a zero byte.
 fn holds_zero(value: &Value) -> bool {
     match value {
@@ -59,8 +68,19 @@ impl<T: DeserializeOwned> FromRequest<WebState> for Json<T> {
         if holds_zero(&value) {
             return Err(unreadable("The body holds a character that cannot be kept. Nothing was done."));
         }
-        serde_json::from_value(value).map(Self).map_err(|error| {
-            unreadable(format!("The body is not what is asked for here: {error}. Nothing was done."))
+        serde_path_to_error::deserialize(value).map(Self).map_err(|error| {
+            let (field, problem) = (error.path().to_string(), error.inner().to_string());
+            // What a date lacks is said in words that name neither the field nor how it should look.
+            let hint = if INSTANTS.contains(&problem.as_str()) {
+                ", where an instant looks like 2027-06-01T19:00:00Z"
+            } else {
+                ""
+            };
+            let place = if field == "." { String::new() } else { format!("{field}: ") };
+            let detail =
+                format!("The body is not what is asked for here: {place}{problem}{hint}. Nothing was done.");
+            let refusal = Refusal::new(Code::UnreadableBody, detail);
+            if field == "." { refusal.into() } else { refusal.with("field", field).into() }
         })
     }
 }
@@ -125,8 +145,14 @@ impl Because {
 pub fn because(reason: &str, note: &str) -> Result<StaffReason, Failed> {
     use crate::domain::reason::ReasonError;
     StaffReason::parse(reason, note).map_err(|error| {
-        let field = if error == ReasonError::Missing { "reason" } else { "note" };
-        Refusal::field(field, error).into()
+        if error == ReasonError::Missing {
+            return Refusal::field(
+                "reason",
+                "Say why, in `reason`: GET /v1/reasons lists what may be given.",
+            )
+            .into();
+        }
+        Refusal::field("note", error).into()
     })
 }
 

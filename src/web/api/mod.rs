@@ -24,6 +24,7 @@ pub mod entries;
 pub mod events;
 pub mod guard;
 pub mod json;
+mod known;
 pub mod lines;
 pub mod offering;
 pub mod offers;
@@ -109,10 +110,12 @@ pub fn described() -> OpenApi {
 /// Everything under `/v1`.
 pub fn router(state: &WebState) -> Router<WebState> {
     let Api { router, described } = all();
+    let described = docs::complete(described);
     router
+        .layer(middleware::from_fn_with_state(known::known(&described), known::check))
         .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         .layer(DefaultBodyLimit::max(guard::BODY_LIMIT))
-        .merge(docs::router(&docs::complete(described)))
+        .merge(docs::router(&described))
 }
 
 /// `/v1/offers/{offer}:accept` as the router knows it: an act is a part of its own.

@@ -97,14 +97,18 @@ async fn accept(
         AcceptOutcome::BeingConfirmed => {
             return Ok(Answer(StatusCode::ACCEPTED, offer_now(&state, id).await?));
         }
-        AcceptOutcome::ServiceUnavailable => Refusal::new(
-            Code::BookingUnavailable,
-            "The booking service cannot be reached, so nothing was booked. The offer is as it was: try again in a minute.",
-        ),
+        AcceptOutcome::ServiceUnavailable => {
+            Refusal::new(
+                Code::BookingUnavailable,
+                "The booking service did not take it, so nothing was booked. The offer is pending as before; its deadline \
+                 moves by the time that was lost.",
+            )
+            .again_in(called_again(&state, &sheet).await?)
+        }
         AcceptOutcome::Expired => expired(),
         AcceptOutcome::Declined => not_pending(OfferState::Declined),
         AcceptOutcome::Revoked => not_pending(OfferState::Revoked),
-        AcceptOutcome::Conflicted => not_pending(OfferState::Conflicted),
+        AcceptOutcome::Conflicted => conflicted(),
         AcceptOutcome::TakenByFaster { open } => Refusal::new(
             Code::TakenByFaster,
             "Nothing was kept for this call, and somebody was faster. It stays pending: places may come back.",
@@ -119,6 +123,23 @@ async fn accept(
     Err(refusal.into())
 }
 
+/// In how many seconds the event's booking service may be called again.
+async fn called_again(state: &WebState, sheet: &OfferSheet) -> Result<i64, Failed> {
+    let troubles = state.db.booking_troubles(sheet.event.organizer.id, Some(sheet.offer.event)).await?;
+    let rests_until = troubles.first().and_then(|trouble| trouble.open_until);
+    let now = state.db.session_now().await?;
+    Ok(rests_until.map_or(10, |until| (until - now).num_seconds() + 1))
+}
+
+fn conflicted() -> Refusal {
+    Refusal::new(
+        Code::Conflicted,
+        "The booking service says that a place of this offer is gone. Nothing was booked; the person is back in the line \
+         at the old rank.",
+    )
+    .with("state", OfferState::Conflicted)
+}
+
 fn expired() -> Refusal {
     Refusal::new(Code::OfferExpired, "The deadline has passed. Nothing was booked.").with("state", "expired")
 }
@@ -126,16 +147,15 @@ fn expired() -> Refusal {
 /// The offer is in this state, and so cannot be answered.
 pub(super) fn not_pending(state: OfferState) -> Refusal {
     let detail = match state {
+        OfferState::Accepting => return super::entries::being_confirmed().with("state", state),
+        OfferState::Conflicted => return conflicted(),
         OfferState::Pending => "The offer is pending.",
-        OfferState::Accepting => "The offer is just being confirmed by the booking service.",
         OfferState::Accepted => "The offer was accepted: its places are booked.",
         OfferState::Declined => "The offer was declined.",
         OfferState::Expired => "The offer has expired.",
         OfferState::Revoked => "The offer was taken back.",
-        OfferState::Conflicted => "The booking service said that the place was gone.",
     };
-    let refusal = Refusal::new(Code::NotPending, detail).with("state", state);
-    if state == OfferState::Accepting { refusal.again_in(5) } else { refusal }
+    Refusal::new(Code::NotPending, detail).with("state", state)
 }
 
 /// Decline an offer

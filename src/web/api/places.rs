@@ -145,6 +145,9 @@ async fn add_places(
     caller.require(Scope::PlacesWrite)?;
     let event = caller.event(&state, &event).await?;
     let said = said(&event.attributes, &request.attributes)?;
+    if !request.labels.is_empty() && request.count.is_some_and(|count| count != request.labels.len()) {
+        return Err(Refusal::field("count", "Say how many, or what each is called: not both.").into());
+    }
     let labels: Vec<Option<String>> = if request.labels.is_empty() {
         vec![None; request.count.unwrap_or(0).min(PLACES_MAX + 1)]
     } else {

@@ -75,6 +75,8 @@ codes! {
     VersionMissing = "version_missing", 428, "Say which version was read";
     /// The offer is not pending any more.
     NotPending = "not_pending", 409, "The offer is not pending";
+    /// The booking service says that the place is gone.
+    Conflicted = "conflicted", 409, "The booking service says the place is gone";
     /// The booking service has not said yet whether the places are theirs.
     BeingConfirmed = "being_confirmed", 409, "It is just being confirmed";
     /// Fewer places are open than are needed.
@@ -123,8 +125,8 @@ codes! {
     Unavailable = "unavailable", 503, "Too busy at this moment";
     /// The connection broke while a change was being made.
     Unsure = "outcome_unknown", 503, "It is not known whether it was done";
-    /// The booking service does not answer. No call was made, and the offer is as it was.
-    BookingUnavailable = "booking_unavailable", 503, "The booking service does not answer";
+    /// The booking service does not book at the moment. Nothing was booked, and the offer is pending.
+    BookingUnavailable = "booking_unavailable", 503, "The booking service does not book now";
 }
 
 /// A refusal.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::views::{BookingView, EntryView};
 use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::{MyBooking, MyEntry};
-use crate::domain::entry::EntryState;
+use crate::domain::entry::{EntryState, PausedBy};
 use crate::domain::standing::{Door, Free, Line, Sale};
 
 /// Why nothing may be booked, or why it may.
@@ -20,6 +20,10 @@ pub enum StatusReason {
     ReservedForWaitlist,
     /// The same, to somebody on the list: their turn comes.
     WaitingForTurn,
+    /// Their offer was taken back, and they are passed over until the organizer decides how it goes on.
+    SetAside,
+    /// They are passed over while their entry is paused.
+    Paused,
     /// They have an offer.
     HasOffer,
     /// They accepted, and the booking service has not said yet.
@@ -52,6 +56,8 @@ pub enum NextStep {
     Confirm,
     /// Resume the entry: it is paused.
     Resume,
+    /// Ask the organizer: only they can let it go on.
+    AskOrganizer,
     /// Wait.
     Wait,
 }
@@ -105,7 +111,8 @@ impl StatusView {
         };
         let bookings: Vec<MyBooking> =
             bookings.into_iter().filter(|booking| !booking.confirmed.is_empty()).collect();
-        let (allowed, reason, next_step) = standing(door, live, offer.is_some(), !bookings.is_empty());
+        let booked = bookings.iter().map(|booking| booking.confirmed.len()).sum();
+        let (allowed, reason, next_step) = standing(door, live, offer.is_some(), booked, sheet.person_limit);
         let held_by_others = (sheet.facts.places.held - own).max(0);
         let own_deadline = offer.map(|(_, expires_at)| expires_at);
         let entry = entry.map(|entry| EntryView::of(entry, false));
@@ -130,7 +137,8 @@ fn standing(
     door: Door,
     live: Option<&MyEntry>,
     has_offer: bool,
-    has_booking: bool,
+    booked: usize,
+    person_limit: Option<i32>,
 ) -> (bool, Option<StatusReason>, Option<NextStep>) {
     if door.sale != Sale::On {
         return (false, Some(StatusReason::NotOnSale), None);
@@ -141,10 +149,23 @@ fn standing(
     if has_offer {
         return (true, Some(StatusReason::HasOffer), Some(NextStep::AnswerOffer));
     }
-    let in_line = live.map(|entry| match entry.state {
-        EntryState::Unconfirmed => NextStep::Confirm,
-        _ if entry.paused.is_some() => NextStep::Resume,
-        _ => NextStep::Wait,
+    let has_booking = booked > 0;
+    // Who has as many as the rule allows is taken by nobody, neither here nor on the list.
+    let enough = person_limit.and_then(|most| usize::try_from(most).ok()).is_some_and(|most| booked >= most);
+    if has_booking && enough {
+        return (false, Some(StatusReason::HasBooking), None);
+    }
+    let in_line = live.map(|entry| match (entry.state, entry.paused) {
+        (EntryState::Unconfirmed, _) => NextStep::Confirm,
+        (_, Some(PausedBy::Staff)) => NextStep::AskOrganizer,
+        (_, Some(PausedBy::Person | PausedBy::Silent)) => NextStep::Resume,
+        (_, None) if entry.set_aside => NextStep::AskOrganizer,
+        (_, None) => NextStep::Wait,
+    });
+    let passed_over = live.and_then(|entry| match entry.state {
+        EntryState::Waiting if entry.paused.is_some() => Some(StatusReason::Paused),
+        EntryState::Waiting if entry.set_aside => Some(StatusReason::SetAside),
+        _ => None,
     });
     let join = (door.line == Line::Open).then_some(NextStep::JoinWaitlist);
     // A list that is closed offers nothing: there is nothing to wait for.
@@ -155,13 +176,17 @@ fn standing(
             let reason = if has_booking { StatusReason::HasBooking } else { StatusReason::BookedElsewhere };
             (false, Some(reason), Some(NextStep::BookElsewhere))
         }
-        Free::ForEverybody(_) if door.bookable() < party => (false, Some(StatusReason::TooFewPlaces), wait),
+        Free::ForEverybody(_) if door.bookable() < party => {
+            (false, passed_over.or(Some(StatusReason::TooFewPlaces)), wait)
+        }
         Free::ForEverybody(_) => {
             (true, has_booking.then_some(StatusReason::HasBooking), Some(NextStep::Book))
         }
-        Free::HeldForList(_) if live.is_some() => (false, Some(StatusReason::WaitingForTurn), wait),
+        Free::HeldForList(_) if live.is_some() => {
+            (false, passed_over.or(Some(StatusReason::WaitingForTurn)), wait)
+        }
         Free::HeldForList(_) => (false, Some(StatusReason::ReservedForWaitlist), join),
-        Free::Full if live.is_some() => (false, Some(StatusReason::EventIsFull), wait),
+        Free::Full if live.is_some() => (false, passed_over.or(Some(StatusReason::EventIsFull)), wait),
         Free::Full => (false, Some(StatusReason::EventIsFull), join),
         Free::NoneYet => (false, Some(StatusReason::NoPlaces), if live.is_some() { wait } else { join }),
     }

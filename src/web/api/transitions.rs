@@ -76,7 +76,8 @@ async fn list(
     let part = state.db.transitions(caller.organization(), &wanted, limit).await?;
     if query.after > part.last {
         let detail = format!(
-            "The feed ends at {}: so far nobody was led here, unless a backup was restored.",
+            "The feed ends at {}, and nobody was led further. Where a backup was restored, go on from there, and look up \
+             what you know of what came after.",
             part.last
         );
         return Err(Refusal::field("after", detail).into());

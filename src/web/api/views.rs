@@ -441,6 +441,8 @@ pub struct OfferDetail {
     pub entry_state: EntryState,
     /// What the person quotes, once it is accepted.
     pub reference: Option<String>,
+    /// The bookings made through it that stand, one for each place: their ids are what a release names.
+    pub bookings: Vec<BookingId>,
     /// Why it is not decided yet, while it is `accepting`.
     pub being_confirmed: Option<&'static str>,
 }
@@ -459,6 +461,7 @@ impl From<OfferSheet> for OfferDetail {
             email: sheet.email,
             entry_state: sheet.entry,
             reference: sheet.booking.map(|(reference, _)| reference),
+            bookings: sheet.standing_bookings,
         }
     }
 }

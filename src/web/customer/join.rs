@@ -330,7 +330,7 @@ pub(super) async fn book_now(
             customer.flash(Tone::Done, format!("Booked: {places}. Your reference is {reference}.")).await?;
             Ok(Redirect::to(&format!("/me/bookings/{id}")).into_response())
         }
-        BookOutcome::HasOffer(offer) => {
+        BookOutcome::HasOffer(offer) | BookOutcome::OfferDiffers { offer, .. } => {
             customer
                 .flash(
                     Tone::Note,

@@ -128,7 +128,7 @@ impl OfferPage {
 
     /// "2 places": those whose booking stands.
     fn standing_places(&self) -> String {
-        places_in_words(self.sheet.standing_bookings)
+        places_in_words(i64::try_from(self.sheet.standing_bookings.len()).unwrap_or(i64::MAX))
     }
 
     /// "my 2 places", for the button.

@@ -274,6 +274,16 @@ async fn book(
                 .await?;
             Ok(Redirect::to(&path(event.id, format!("/offers/{offer}"))).into_response())
         }
+        BookOutcome::OfferDiffers { party, .. } => {
+            let offered = super::frame::places(party);
+            errors.add(
+                "party",
+                format!(
+                    "They have an offer of {offered}: book as many, which accepts it, or decline it for them."
+                ),
+            );
+            page(&state, &staff, event, form, errors, true, StatusCode::CONFLICT).await
+        }
         BookOutcome::HeldForWaitlist => {
             errors
                 .add("", "These places are held for the waitlist: whoever is next in line is offered them.");

@@ -80,7 +80,7 @@ impl NowPage {
     }
 
     fn needs(&self) -> [(&'static str, &[Need]); 2] {
-        [("Lists that need a decision", &self.needs), ("Booking services that need you", &self.services)]
+        [("Lists that need a decision", &self.needs), ("Booking services in trouble", &self.services)]
     }
 
     fn sentence(&self) -> String {
@@ -92,7 +92,7 @@ impl NowPage {
         };
         add(self.urgent.len(), "offer ends within the hour", "offers end within the hour");
         add(self.needs.len(), "list needs a decision", "lists need a decision");
-        add(self.services.len(), "booking service needs you", "booking services need you");
+        add(self.services.len(), "booking service is in trouble", "booking services are in trouble");
         add(self.aside.len(), "entry waits for staff", "entries wait for staff");
         add(self.complaints.len(), "complaint waits for an answer", "complaints wait for an answer");
         add(self.dead.len(), "message did not arrive", "messages did not arrive");

@@ -4,12 +4,14 @@ mod bookings;
 mod crashes;
 mod entries;
 mod events;
+mod feed;
 mod journey;
 mod once;
 mod organization;
 mod outside;
 mod places;
 mod refusals;
+mod status;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;

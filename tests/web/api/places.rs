@@ -57,3 +57,57 @@ async fn one_release_that_names_a_place_twice_does_not_spoil_the_others() {
     let event = shop.program.get("/v1/events/spring").await.good();
     assert_eq!(event["open"], 1);
 }
+
+#[tokio::test]
+async fn what_came_back_before_and_is_told_under_another_id_does_no_harm() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let tell = async |id: &str, what: serde_json::Value| {
+        let mut release = json!({"source": "box office", "id": id, "event": "spring"});
+        release.as_object_mut().expect("an object").extend(what.as_object().expect("an object").clone());
+        let told = shop.program.post(TELL, json!({"releases": [release]})).await;
+        (told.status.as_u16(), told.json["results"][0].clone())
+    };
+    let named = |labels: &[&str]| json!({"places": labels.iter().map(|label| json!({"label": label})).collect::<Vec<_>>()});
+    let (_, first) = tell("1", named(&["B1"])).await;
+    assert_eq!(first["outcome"], "applied");
+    let (status, again) = tell("2", named(&["B1"])).await;
+    assert_eq!((status, &again["outcome"], &again["places"]), (200, &json!("repeated"), &first["places"]));
+    let (_, more) = tell("3", named(&["B1", "B2"])).await;
+    assert_eq!((&more["outcome"], more["places"].as_array().map(Vec::len)), (&json!("applied"), Some(2)));
+    assert_eq!(shop.program.get("/v1/events/spring").await.good()["open"], 2);
+    // Somebody has it: it has not come back.
+    shop.world.booked("Holder", 2).await;
+    let (status, taken) = tell("4", named(&["B1"])).await;
+    assert_eq!((status, &taken["outcome"]), (207, &json!("taken")));
+    assert!(taken["detail"].as_str().is_some_and(|detail| detail.contains("B1")));
+    let booking = shop.first_place().await["booking"].clone();
+    assert_eq!(tell("5", json!({"booking": booking})).await.1["outcome"], "applied");
+    assert_eq!(tell("6", json!({"booking": booking})).await.1["outcome"], "repeated");
+}
+
+#[tokio::test]
+async fn the_story_of_a_release_begins_with_the_look_after_it() {
+    let shop = Shop::with(two_hours(), 0).await;
+    // Looks at the line, all of which come to the same.
+    shop.world.settle().await;
+    for _ in 0..3 {
+        shop.world.later(chrono::Duration::minutes(1));
+        shop.world.pass().await;
+    }
+    shop.world.later(chrono::Duration::minutes(1));
+    shop.world.add_places(1).await;
+    let story = async || {
+        let releases = shop.program.get("/v1/resources/spring/releases").await.good();
+        let id = releases["items"][0]["id"].as_str().expect("a release").to_owned();
+        shop.program.get(&format!("/v1/resources/spring/releases/{id}")).await.good()
+    };
+    assert_eq!(story().await["looked"], json!(null), "nobody has looked yet");
+    for _ in 0..2 {
+        shop.world.later(chrono::Duration::minutes(1));
+        shop.world.pass().await;
+    }
+    let told = story().await;
+    let instant = |name: &str| told[name].as_str().expect("an instant").to_owned();
+    assert_eq!(told["looked"], "nobody_eligible");
+    assert!(instant("looked_at") > instant("at"), "{told}");
+}

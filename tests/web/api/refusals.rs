@@ -190,3 +190,37 @@ async fn who_writes_too_often_is_told_when_to_come_back_and_asks_again_under_the
     assert_eq!(again.header("idempotency-replayed"), "");
     again.good();
 }
+
+#[tokio::test]
+async fn a_booking_for_somebody_with_an_offer_of_another_size_books_nothing() {
+    let shop = Shop::with(two_hours(), 3).await;
+    let ann = shop.world.waiting("Ann", 1).await;
+    shop.world.settle().await;
+    let offer = shop.world.live_offer(ann.id).await;
+    let wish = |party: i32| with_reason(&json!({"name": "Ann", "email": "ann@example.org", "party": party}));
+    let refused = shop.program.post(BOOK, wish(3)).await;
+    refused.refused(409, "already_offered");
+    assert_eq!((&refused.json["offer"], &refused.json["party"]), (&json!(offer.id), &json!(1)));
+    let booked = shop.program.post(BOOK, wish(1)).await.good();
+    assert_eq!(booked["confirmed"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn what_is_misspelled_is_said_by_its_name() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let slip = shop.program.get("/v1/resources/spring/entries?status=offered").await;
+    slip.refused(400, "invalid");
+    assert_eq!(slip.json["field"], "status");
+    let value = shop.program.get("/v1/resources/spring/entries?state=nonsense").await;
+    value.refused(400, "bad_request");
+    assert!(value.json["detail"].as_str().is_some_and(|detail| detail.contains("state")), "{}", value.json);
+    let event = json!({"name": "Autumn", "zone": "Europe/Berlin", "starts_at": "2027-06-01 19:00"});
+    let refused = shop.program.post("/v1/events", event).await;
+    refused.refused(400, "unreadable_body");
+    assert_eq!(refused.json["field"], "starts_at");
+    let both = json!({"count": 5, "labels": ["Z1"]});
+    shop.program.post("/v1/resources/spring/places", both).await.refused(400, "invalid");
+    let nameless = shop.program.post("/v1/events/spring:cancel", json!({})).await;
+    nameless.refused(400, "invalid");
+    assert!(nameless.json["detail"].as_str().is_some_and(|detail| detail.contains("/v1/reasons")));
+}
