@@ -14,6 +14,24 @@ pub(super) fn word<T>(parse: fn(&str) -> Option<T>, what: &'static str, text: &s
     parse(text).ok_or_else(|| DbError::Unreadable(what, text.to_owned()))
 }
 
+/// Where a page of events begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin {
+    /// After so many.
+    Skip(i64),
+    /// After this one, wherever it stands now.
+    After(EventId),
+}
+
+impl Begin {
+    pub(super) fn parts(self) -> (i64, Option<uuid::Uuid>) {
+        match self {
+            Self::Skip(rows) => (rows, None),
+            Self::After(event) => (0, Some(event.0)),
+        }
+    }
+}
+
 /// An event's row.
 pub(super) struct EventRow {
     id: uuid::Uuid,

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
-use super::events::word;
+use super::events::{Begin, word};
 use super::{Db, DbError};
 use crate::domain::allocation::{Candidate, PassOutcome};
 use crate::domain::entry::{EntryState, Hindrance, OrderKey, PausedBy};
@@ -172,8 +172,9 @@ impl Db {
         organization: OrganizationId,
         states: &[EventState],
         limit: i64,
-        offset: i64,
+        begin: Begin,
     ) -> Result<Vec<EventSummary>, DbError> {
+        let (offset, after) = begin.parts();
         let states: Vec<String> = states.iter().map(|state| state.as_str().to_owned()).collect();
         let rows = sqlx::query!(
             r#"SELECT e.id, e.name, e.zone, e.starts_at, e.state, e.list_state, e.importing_until,
@@ -204,11 +205,14 @@ impl Db {
                    SELECT n.id, n.party, w.name FROM entries n JOIN persons w ON w.id = n.person_id
                    WHERE n.event_id = e.id AND n.eligible ORDER BY n.band, n.round, n.rank LIMIT 1) h ON true
                WHERE e.organization_id = $1 AND e.state = ANY($2)
+                 AND ($5::uuid IS NULL OR (coalesce(e.starts_at, 'infinity'), e.name, e.id) >
+                      (SELECT coalesce(c.starts_at, 'infinity'), c.name, c.id FROM events c WHERE c.id = $5))
                ORDER BY e.starts_at NULLS LAST, e.name, e.id LIMIT $3 OFFSET $4"#,
             organization.0,
             &states,
             limit,
-            offset
+            offset,
+            after
         )
         .fetch_all(self.pool())
         .await?;

@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "each test binary uses its part of the harness")]
 mod harness;
 
+mod backup;
 mod check;
 mod import;
 mod kills;

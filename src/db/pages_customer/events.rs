@@ -4,7 +4,7 @@ use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
 use super::super::attributes::{self, OpenKind};
-use super::super::events::word;
+use super::super::events::{Begin, word};
 use super::super::{Db, DbError};
 use super::{EventName, event_name};
 use crate::domain::attribute::{Attribute, Wants};
@@ -191,14 +191,18 @@ impl Db {
         &self,
         now: DateTime<Utc>,
         limit: i64,
-        offset: i64,
+        begin: Begin,
     ) -> Result<Vec<EventSheet>, DbError> {
+        let (offset, after) = begin.parts();
         select_sheets!(
             "WHERE v.state = 'published' AND (v.starts_at IS NULL OR v.starts_at > $1)
+               AND ($4::uuid IS NULL OR (coalesce(v.starts_at, 'infinity'), v.name, v.id) >
+                    (SELECT coalesce(c.starts_at, 'infinity'), c.name, c.id FROM events c WHERE c.id = $4))
              ORDER BY v.starts_at NULLS LAST, v.name, v.id LIMIT $2 OFFSET $3",
             now,
             limit,
-            offset
+            offset,
+            after
         )
         .fetch_all(self.pool())
         .await?

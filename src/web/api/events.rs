@@ -1,17 +1,17 @@
 //! Events as the public sees them, and how things stand for one person.
 
 use axum::extract::State;
-use serde::Deserialize;
-use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::Api;
 use super::caller::{Caller, find_event};
 use super::entries::Whose;
-use super::json::{Answer, Listed};
+use super::json::{Answer, Listed, Paging};
 use super::problem::Failed;
 use super::status::StatusView;
 use super::views::EventView;
+use crate::db::events::Begin;
+use crate::db::pages_customer::events::EventSheet;
 use crate::domain::event::EventState;
 use crate::web::WebState;
 use crate::web::error::Error;
@@ -21,33 +21,20 @@ pub(super) fn add(api: Api) -> Api {
     api.with(routes!(list)).with(routes!(show)).with(routes!(my_status))
 }
 
-/// Which page of events.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct EventsQuery {
-    /// `next` of the page before; from the beginning without it.
-    after: String,
-}
-
-const PAGE: i64 = 50;
-
 /// Events that can be booked or waited for
 ///
 /// Published events that have not started, those that start first before. Nobody needs to say who they are.
-#[utoipa::path(get, path = "/v1/resources", tag = "Events", params(EventsQuery), security(()),
+#[utoipa::path(get, path = "/v1/resources", tag = "Events", params(Paging), security(()),
     responses((status = 200, description = "A page of events.", body = Listed<EventView>)))]
 async fn list(
     State(state): State<WebState>,
-    Query(query): Query<EventsQuery>,
+    Query(paging): Query<Paging>,
 ) -> Result<Answer<Listed<EventView>>, Failed> {
     let now = state.db.session_now().await?;
-    let paging = super::json::Paging { after: query.after, limit: None };
-    let skip = paging.parse(|text| text.parse::<u16>().ok())?.map_or(0, i64::from);
-    let sheets = state.db.public_events(now, PAGE + 1, skip).await?;
-    let next = (i64::try_from(sheets.len()).unwrap_or(0) > PAGE).then(|| (skip + PAGE).to_string());
-    let items = sheets.into_iter().take(50).map(|sheet| EventView::of(sheet, now)).collect();
-    Ok(Answer::ok(Listed { items, next }))
+    let begin = paging.parse(|text| text.parse().ok())?.map_or(Begin::Skip(0), Begin::After);
+    let sheets = state.db.public_events(now, paging.one_more(), begin).await?;
+    let cursor = |sheet: &EventSheet| sheet.event.id.to_string();
+    Ok(Answer::ok(Listed::of(sheets, paging.limit(), cursor, |sheet| EventView::of(sheet, now))))
 }
 
 /// An event

@@ -14,6 +14,7 @@ use super::caller::Caller;
 use super::json::{Answer, Because, Given, Json, Listed, Paging, Versioned, because};
 use super::problem::{Code, Failed, Refusal};
 use super::views::AttributeView;
+use crate::db::events::Begin;
 use crate::db::events::NewEvent;
 use crate::db::pages_staff::EventSummary;
 use crate::domain::attribute::Attribute;
@@ -181,13 +182,9 @@ async fn list(
 ) -> Result<Answer<Listed<EventRow>>, Failed> {
     caller.require(Scope::EventsRead)?;
     let states: Vec<EventState> = query.state.map_or_else(|| EventState::ALL.to_vec(), |state| vec![state]);
-    let skip = paging.parse(|text| text.parse::<u16>().ok())?.map_or(0, i64::from);
-    let limit = paging.limit();
-    let mut rows = state.db.event_summaries(caller.organization(), &states, paging.one_more(), skip).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = more.then(|| (skip + i64::try_from(limit).unwrap_or(0)).to_string());
-    Ok(Answer::ok(Listed { items: rows.into_iter().map(Into::into).collect(), next }))
+    let begin = paging.parse(|text| text.parse().ok())?.map_or(Begin::Skip(0), Begin::After);
+    let rows = state.db.event_summaries(caller.organization(), &states, paging.one_more(), begin).await?;
+    Ok(Answer::ok(Listed::of(rows, paging.limit(), |row| row.id.to_string(), Into::into)))
 }
 
 /// An event's settings.

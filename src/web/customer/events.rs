@@ -16,6 +16,7 @@ use super::super::wants::{Field, wants_fields};
 use super::Customer;
 use super::asked::{Purpose, Typed};
 use super::words::{entry_answer, entry_chip};
+use crate::db::events::Begin;
 use crate::db::pages_customer::events::EventSheet;
 use crate::db::pages_customer::mine::{Me, MyBooking, MyEntry};
 use crate::domain::entry::EntryState;
@@ -61,7 +62,7 @@ async fn list(
     let now = customer.now;
     let total = state.db.count_public_events(now).await?;
     let pages = Pages { base: "/?".to_owned(), page: Pages::number(&query.page), per_page: PER_PAGE, total };
-    let events = state.db.public_events(now, PER_PAGE, pages.offset()).await?;
+    let events = state.db.public_events(now, PER_PAGE, Begin::Skip(pages.offset())).await?;
     let events = events
         .into_iter()
         .map(|sheet| {

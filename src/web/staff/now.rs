@@ -17,6 +17,7 @@ use super::event::bar;
 use super::frame::{EventFrame, people, places};
 use crate::db::booking_services::BookingTrouble;
 use crate::db::complaints::ComplaintLine;
+use crate::db::events::Begin;
 use crate::db::mailbox::{MessageFilter, MessageLine};
 use crate::db::pages_staff::{EventSummary, HinderedEntry, UrgentOffer};
 use crate::domain::allocation::PassOutcome;
@@ -290,7 +291,12 @@ async fn show(State(state): State<WebState>, staff: Staff) -> Result<Page<NowPag
     let now = staff.now;
     let events = state
         .db
-        .event_summaries(organization, &[EventState::Published, EventState::Draft], EVENTS_A_PAGE, 0)
+        .event_summaries(
+            organization,
+            &[EventState::Published, EventState::Draft],
+            EVENTS_A_PAGE,
+            Begin::Skip(0),
+        )
         .await?;
     let urgent = state.db.urgent_offers(organization, now + SOON, SHOWN).await?;
     let aside = state.db.entries_for_staff(organization, SHOWN).await?;
@@ -399,7 +405,8 @@ async fn list(
         per_page: EVENTS_A_PAGE,
         total: count(shown),
     };
-    let events = state.db.event_summaries(organization, &[shown], EVENTS_A_PAGE, pages.offset()).await?;
+    let events =
+        state.db.event_summaries(organization, &[shown], EVENTS_A_PAGE, Begin::Skip(pages.offset())).await?;
     let filters = EventState::ALL
         .iter()
         .map(|state| FilterLink {

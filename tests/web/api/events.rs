@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Shop;
+use super::{Shop, because, id};
 use crate::harness::program::Reply;
 use crate::harness::world::two_hours;
 
@@ -30,4 +30,38 @@ async fn an_attribute_in_use_never_measures_something_else() {
     attributes(&shop, json!([kept, kept])).await.refused(400, "invalid");
     let event = attributes(&shop, json!([kept, choice("")])).await.good();
     assert_eq!(event["attributes"][1]["key"], "price-2");
+}
+
+/// A cursor is a place in the order: what is published meanwhile neither repeats a row nor leaves one out.
+#[tokio::test]
+async fn events_are_told_page_by_page_while_others_are_published() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let publish = async |name: &str, starts: Option<&str>| {
+        let event = json!({"name": name, "zone": "Europe/Berlin", "starts_at": starts});
+        let made = shop.program.post("/v1/events", event).await.good();
+        shop.program.post(&format!("/v1/events/{}:publish", id(&made)), because()).await.good();
+    };
+    publish("Summer", Some("2027-07-01T18:00:00Z")).await;
+    publish("Course", None).await;
+    publish("Drop-in", None).await;
+    for list in ["/v1/events", "/v1/resources"] {
+        let mut names = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = shop.program.get(&format!("{list}?limit=1{after}")).await.good();
+            names.extend(page["items"].as_array().expect("rows").iter().map(|row| row["name"].clone()));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+            if names.len() == 2 {
+                publish(&format!("Earlier {}", &list[4..]), Some("2027-04-01T18:00:00Z")).await;
+            }
+        }
+        let last: Vec<&str> = names.iter().rev().take(3).filter_map(serde_json::Value::as_str).collect();
+        assert_eq!(last, ["Drop-in", "Course", "Summer"], "{names:?}");
+        assert!(
+            names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1),
+            "{names:?}"
+        );
+        shop.program.get(&format!("{list}?after=50")).await.refused(400, "invalid");
+    }
 }
