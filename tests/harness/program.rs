@@ -64,6 +64,11 @@ impl Program {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// What it shows.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// The same, with a header.
     pub fn with(&self, name: &'static str, value: &str) -> Self {
         let mut with = self.clone();

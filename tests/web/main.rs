@@ -23,6 +23,7 @@ mod staff_audit;
 mod staff_events;
 mod staff_explain;
 mod staff_join;
+mod staff_keys;
 mod staff_offers;
 mod staff_places;
 mod staff_queue;

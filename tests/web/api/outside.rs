@@ -40,14 +40,45 @@ async fn a_fuzzer_finds_no_answer_that_the_description_does_not_have() {
     let shop = Shop::with(two_hours(), 2).await;
     shop.world.all_waiting(&["ada", "bob", "cora"]).await;
     let (address, _guard) = served(&shop).await;
+    fuzzed(&address, &shop.token, "", 40).await;
+}
+
+/// With ids of what is there, and in the name of the person whose it is: the guesses of the fuzzer get behind the doors.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_does_it_where_it_knows_ids_and_acts_for_a_customer() {
+    let shop = Shop::with(two_hours(), 2).await;
+    let ada = shop.customer("Ada", "ada@example.com").await;
+    let entry = shop.world.waiting("Ada", 1).await;
+    shop.world.settle().await;
+    let offer = shop.world.live_offer(entry.id).await;
+    let place = shop.first_place().await;
+    let known = format!(
+        "[parameters]\n\"path.event\" = \"spring\"\n\"path.entry\" = \"{}\"\n\"path.offer\" = \"{}\"\n\"path.place\" = \"{}\"\n",
+        entry.id,
+        offer.id,
+        super::id(&place)
+    );
+    let (address, _guard) = served(&shop).await;
+    fuzzed(&address, ada.token().expect("a customer's token"), &known, 20).await;
+    fuzzed(&address, &shop.token, &known, 20).await;
+}
+
+/// Has everything of the description tried by whoever shows `token`, for so many seconds.
+async fn fuzzed(address: &str, token: &str, config: &str, seconds: u32) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("schemathesis.toml");
+    std::fs::write(&file, config).expect("written");
     let (good, said) = run(Command::new(python().with_file_name("schemathesis"))
+        .arg("--config-file")
+        .arg(&file)
         .args(["run", &format!("{address}/v1/openapi.json")])
-        .args(["--header", &format!("Authorization: Bearer {}", shop.token)])
+        .args(["--header", &format!("Authorization: Bearer {token}")])
         .args([
             "--checks",
             "not_a_server_error,response_schema_conformance,content_type_conformance,status_code_conformance",
         ])
-        .args(["--max-examples", "6", "--seed", "20270301", "--max-time", "40", "--no-color"]))
+        .args(["--max-examples", "6", "--seed", "20270301", "--no-color"])
+        .args(["--max-time", &seconds.to_string()]))
     .await;
     assert!(good, "{said}");
     let figures = said.lines().find(|line| line.contains(" generated, ")).unwrap_or_default();
