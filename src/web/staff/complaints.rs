@@ -114,12 +114,12 @@ async fn write(
     let found = about(&state, &staff, event, entry).await?;
     let who = isolated(&found.1.name);
     let mut errors = Errors::default();
-    let words = errors.check("words", Words::parse(&form.words));
     let kind = About::parse(&form.about);
     let answers = form.answers.parse().ok();
     if answers.is_none() && kind.is_none() {
         errors.add("about", "Choose what it is about.");
     }
+    let words = errors.check("words", Words::parse(&form.words));
     let Some(words) = words.filter(|_| errors.is_empty()) else {
         return page(&state, &staff, found, entry, form, errors).await;
     };
