@@ -27,6 +27,10 @@ words! {
         AuditRead = "audit:read",
         /// The feed of transitions.
         TransitionsRead = "transitions:read",
+        /// Where transitions are sent, and what became of each.
+        WebhooksRead = "webhooks:read",
+        /// Say where transitions are sent, with the secrets by which they are signed.
+        WebhooksWrite = "webhooks:write",
     }
 }
 
@@ -46,6 +50,8 @@ impl Scope {
             Self::MessagesWrite => "Send messages again",
             Self::AuditRead => "See the audit of events",
             Self::TransitionsRead => "Follow the feed of transitions",
+            Self::WebhooksRead => "See webhooks and what became of their deliveries",
+            Self::WebhooksWrite => "Add, stop and start webhooks, change their secrets, send again",
         }
     }
 }

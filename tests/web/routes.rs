@@ -205,7 +205,7 @@ impl Stage {
         let import = db.keep_upload(event, "list.csv", b"name,email\nDee,dee@example.org\n", None).await;
         let done = Self::imported(&world).await;
         let webhook = fairlist::domain::ids::WebhookId(fairlist::clock::Entropy.id());
-        db.add_webhook(world.organization, webhook, "https://shop.example/hooks", &[], world.staff)
+        db.add_webhook(world.organization, webhook, "https://shop.example/hooks", &[], world.actor())
             .await
             .expect("a webhook");
         let staff = {

@@ -82,7 +82,7 @@ fn idempotency_key(needed: bool) -> utoipa::openapi::path::Parameter {
         .parameter_in(ParameterIn::Header)
         .required(if needed { Required::True } else { Required::False })
         .description(Some(
-            "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours.",
+            "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours. An answer that shows a secret is not kept: it is made again, the same.",
         ))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255))))
         .build()

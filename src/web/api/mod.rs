@@ -14,6 +14,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::WebState;
 
+pub mod booking_service;
 pub mod bookings;
 pub mod caller;
 pub mod capacity;
@@ -36,6 +37,7 @@ pub mod signed;
 pub mod status;
 pub mod transitions;
 pub mod views;
+pub mod webhooks;
 
 /// Routes, with what is said of them.
 pub struct Api {
@@ -89,12 +91,14 @@ fn all() -> Api {
     let api = offers::add(api);
     let api = offering::add(api);
     let api = bookings::add(api);
+    let api = booking_service::add(api);
     let api = places::add(api);
     let api = capacity::add(api);
     let api = running::add(api);
     let api = draws::add(api);
     let api = rule::add(api);
     let api = records::add(api);
+    let api = webhooks::add(api);
     transitions::add(api)
 }
 

@@ -6,6 +6,7 @@ use chrono::Duration;
 use fairlist::domain::policy::{Band, Beacon, Ordering, Policy};
 use serde_json::{Value, json};
 
+use super::booking_service::unanswered;
 use super::{Shop, because, id, with_reason};
 use crate::harness::database::TestDatabase;
 use crate::harness::program::Reply;
@@ -39,7 +40,9 @@ impl Ready {
 async fn rows(shop: &Shop) -> i64 {
     let sql = "SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM organization_audit)
         + (SELECT count(*) FROM messages) + (SELECT count(*) FROM entries) + (SELECT count(*) FROM offers)
-        + (SELECT count(*) FROM bookings) + (SELECT count(*) FROM places) + (SELECT count(*) FROM releases)";
+        + (SELECT count(*) FROM bookings) + (SELECT count(*) FROM places) + (SELECT count(*) FROM releases)
+        + (SELECT count(*) FROM booking_attempts) + (SELECT count(*) FROM webhooks)
+        + (SELECT count(*) FROM webhook_deliveries)";
     sqlx::query_scalar(sql).fetch_one(shop.world.database.sql()).await.expect("a count")
 }
 
@@ -177,6 +180,41 @@ async fn draw_act(beacon: Option<Beacon>) -> Ready {
     Ready::new(shop, format!("{draws}:beacon"), json!({"value": ROUND}))
 }
 
+/// Ann's offer was accepted, and the booking service never said whether the place is hers.
+async fn resolving() -> Ready {
+    let (shop, attempt) = unanswered().await;
+    let path = format!("/v1/events/spring/booking-service/attempts/{attempt}:resolve");
+    let places = "/v1/resources/spring/places";
+    Ready::new(shop, path, with_reason(&json!({"came": "not_booked"}))).while_others(
+        Method::POST,
+        places,
+        json!({"count": 3}),
+    )
+}
+
+async fn webhook_act(act: &str) -> Ready {
+    let shop = Shop::with(two_hours(), 0).await;
+    let new = json!({"url": "https://shop.example/hooks"});
+    let added = shop.program.post("/v1/webhooks", new).await.good();
+    shop.world.waiting("Ann", 1).await;
+    let to = |act: &str| format!("/v1/webhooks/{}:{act}", id(&added));
+    let post = |ready: Ready, act, body| ready.while_others(Method::POST, to(act), body);
+    match act {
+        "stop" => post(Ready::new(shop, to(act), Value::Null), "start", Value::Null),
+        "start" => {
+            shop.program.post(&to("stop"), Value::Null).await.good();
+            post(Ready::new(shop, to(act), Value::Null), "stop", Value::Null)
+        }
+        "rotate" => {
+            let body = |generation: i32| json!({"generation": generation});
+            post(Ready::new(shop, to(act), body(1)), "rotate", body(2))
+        }
+        "test" => Ready::new(shop, to(act), Value::Null),
+        "replay" => Ready::new(shop, to(act), json!({"first": 1, "last": 100})),
+        other => panic!("POST /v1/webhooks/{{webhook}}:{other} has no row here"),
+    }
+}
+
 /// The act of this address of the description, ready to be done.
 async fn ready(path: &str) -> Ready {
     if let Some(act) = path.strip_prefix("/v1/waitlist/{entry}:") {
@@ -191,8 +229,21 @@ async fn ready(path: &str) -> Ready {
     if let Some(act) = path.strip_prefix("/v1/resources/{event}/places/{place}:") {
         return place_act(act).await;
     }
+    if let Some(act) = path.strip_prefix("/v1/webhooks/{webhook}:") {
+        return webhook_act(act).await;
+    }
     let there = path.replace("{event}", "spring");
     match path {
+        "/v1/events/{event}/booking-service/attempts/{attempt}:resolve" => resolving().await,
+        "/v1/webhooks" => {
+            let new = json!({"url": "https://shop.example/hooks"});
+            let rotate = "/v1/webhooks/{id}:rotate";
+            Ready::new(Shop::with(two_hours(), 0).await, there, new).while_others(
+                Method::POST,
+                rotate,
+                json!({"generation": 1}),
+            )
+        }
         "/v1/resources/{event}/waitlist:join" => {
             let shop = Shop::with(two_hours(), 0).await;
             let left = "/v1/waitlist/{id}?reason=customer_asked";
@@ -283,5 +334,5 @@ async fn no_act_is_done_twice_when_its_answer_was_lost() {
             acts += 1;
         }
     }
-    assert_eq!(acts, 27);
+    assert_eq!(acts, 34);
 }

@@ -1,5 +1,6 @@
 //! The API, through the real router.
 
+mod booking_service;
 mod bookings;
 mod crashes;
 mod entries;
@@ -10,19 +11,21 @@ mod organization;
 mod outside;
 mod places;
 mod refusals;
+mod webhooks;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::CodeId;
 use fairlist::domain::key::Scope;
 use fairlist::domain::policy::Policy;
+use fairlist::domain::role::Role;
 use fairlist::domain::secret::Secret;
 use fairlist::web::{self, Settings, WebState};
 use serde_json::{Value, json};
 
 use crate::harness::database::secret;
 use crate::harness::program::{Program, add_key};
-use crate::harness::world::World;
+use crate::harness::world::{World, add_staff};
 
 /// Why staff act, where it does not matter.
 pub fn because() -> Value {
@@ -100,6 +103,14 @@ impl Shop {
         let db = self.world.database.db();
         let organization = db.event(self.world.event).await.expect("the event").organization;
         Program::new(&self.router).with_token(&add_key(db, organization, by, scopes).await.1)
+    }
+
+    /// Another organization's program, with a key that is good for everything there.
+    pub async fn stranger(&self) -> Program {
+        let db = self.world.database.db();
+        let (organization, staff) =
+            add_staff(&self.world.waitlist, "Elsewhere", "olga@elsewhere.example", Role::Owner).await;
+        Program::new(&self.router).with_token(&add_key(db, organization, staff, Scope::ALL).await.1)
     }
 
     /// A customer's program, with a token got by a code.
