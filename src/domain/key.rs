@@ -15,6 +15,8 @@ words! {
         EntriesRead = "entries:read",
         /// Put people on a list, and act on their entries.
         EntriesWrite = "entries:write",
+        /// Bring in whole lists from files.
+        EntriesImport = "entries:import",
         /// Make, revoke, extend and reactivate offers; answer them for people.
         OffersWrite = "offers:write",
         /// Book for people, and cancel bookings.
@@ -44,6 +46,7 @@ impl Scope {
             Self::PlacesWrite => "Add, describe, retire and release places; tell of capacity that came back",
             Self::EntriesRead => "See entries, offers, bookings and messages, with names and addresses",
             Self::EntriesWrite => "Put people on a list and act on their entries",
+            Self::EntriesImport => "Bring in whole lists from files",
             Self::OffersWrite => "Make, revoke, extend and reactivate offers; answer them for people",
             Self::BookingsWrite => "Book for people and cancel bookings",
             Self::ReservationsOverride => "Book places that are held for the people on the list",

@@ -31,6 +31,7 @@ pub mod reconcile;
 pub mod staff_offers;
 pub mod telling;
 pub mod together;
+pub mod uploads;
 pub mod visitors;
 
 /// The waitlist: the database, the secret from which tokens and codes are derived, and the way to booking services. Cheap to clone.

@@ -97,6 +97,15 @@ impl Program {
     }
 
     pub async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Reply {
+        self.send_as(method, path, body.map(|body| ("application/json", body.to_string().into_bytes()))).await
+    }
+
+    /// Brings a file.
+    pub async fn upload(&self, path: &str, csv: impl Into<Vec<u8>>) -> Reply {
+        self.send_as(Method::POST, path, Some(("text/csv", csv.into()))).await
+    }
+
+    async fn send_as(&self, method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> Reply {
         let mut request = Request::builder().method(method).uri(path).header(HOST, "localhost");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -105,9 +114,9 @@ impl Program {
             request = request.header(HeaderName::from_static(name), value);
         }
         let body = match body {
-            Some(body) => {
-                request = request.header(CONTENT_TYPE, "application/json");
-                Body::from(body.to_string())
+            Some((kind, body)) => {
+                request = request.header(CONTENT_TYPE, kind);
+                Body::from(body)
             }
             None => Body::empty(),
         };

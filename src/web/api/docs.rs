@@ -214,9 +214,11 @@ fn families(api: &serde_json::Value) -> Vec<Family> {
 
 fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Operation {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
+    // What is no JSON is named by its type.
     let json = |value: &serde_json::Value| {
         let schema = &value["content"]["application/json"]["schema"];
-        schema.is_object().then(|| kind(schema))
+        let other = || value["content"].as_object()?.keys().next().cloned();
+        if schema.is_object() { Some(kind(schema)) } else { other() }
     };
     Operation {
         method: match method {

@@ -23,6 +23,7 @@ pub mod draws;
 pub mod entries;
 pub mod events;
 pub mod guard;
+pub mod imports;
 pub mod json;
 pub mod lines;
 pub mod offering;
@@ -88,6 +89,7 @@ fn all() -> Api {
     let api = events::add(api);
     let api = entries::add(api);
     let api = lines::add(api);
+    let api = imports::add(api);
     let api = offers::add(api);
     let api = offering::add(api);
     let api = bookings::add(api);

@@ -5,6 +5,7 @@ mod bookings;
 mod crashes;
 mod entries;
 mod events;
+mod imports;
 mod journey;
 mod once;
 mod organization;
