@@ -1,5 +1,7 @@
 //! What a program may do with the key that it shows.
 
+use chrono::Duration;
+
 use super::words;
 
 words! {
@@ -27,8 +29,14 @@ words! {
         MessagesWrite = "messages:write",
         /// The audit of events.
         AuditRead = "audit:read",
+        /// What was done outside events: who may act for the organization, and since when.
+        OrganizationAuditRead = "organization_audit:read",
         /// The feed of transitions.
         TransitionsRead = "transitions:read",
+        /// Keys: what they are good for, and when they were used.
+        KeysRead = "keys:read",
+        /// Make keys that are good for no more and no longer than the one that asks, and take keys back.
+        KeysWrite = "keys:write",
         /// Where transitions are sent, and what became of each.
         WebhooksRead = "webhooks:read",
         /// Say where transitions are sent, with the secrets by which they are signed.
@@ -51,8 +59,11 @@ impl Scope {
             Self::BookingsWrite => "Book for people and cancel bookings",
             Self::ReservationsOverride => "Book places that are held for the people on the list",
             Self::MessagesWrite => "Send messages again",
-            Self::AuditRead => "See the audit of events",
+            Self::AuditRead => "See the audit of events, with its notes",
+            Self::OrganizationAuditRead => "See the audit of what was done outside events",
             Self::TransitionsRead => "Follow the feed of transitions",
+            Self::KeysRead => "See keys, what they are good for and when they were used",
+            Self::KeysWrite => "Make keys, good for no more and no longer than this one, and take keys back",
             Self::WebhooksRead => "See webhooks and what became of their deliveries",
             Self::WebhooksWrite => "Add, stop and start webhooks, change their secrets, send again",
         }
@@ -70,6 +81,9 @@ pub const CUSTOMER_PREFIX: &str = "fl_me_";
 pub fn hint(token: &str) -> String {
     token.chars().take(KEY_PREFIX.len() + 6).collect()
 }
+
+/// The longest that a key is good.
+pub const LONGEST_LIFE: Duration = Duration::days(730);
 
 /// What a key is called by those who made it.
 #[derive(Clone, Debug, PartialEq, Eq)]

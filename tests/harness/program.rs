@@ -6,6 +6,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use fairlist::db::Db;
 use fairlist::db::keys::NewKey;
+use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::{KeyId, OrganizationId, StaffId};
 use fairlist::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use fairlist::domain::secret::token_hash;
@@ -140,6 +141,9 @@ pub async fn add_key(
     let expires_at = db.now().await.expect("the time") + chrono::Duration::days(365);
     let new =
         NewKey { name: KeyName::parse("Ticket shop").expect("a name"), scopes: scopes.to_vec(), expires_at };
-    let id = db.add_key(organization, &new, token_hash(&token), &hint(&token), by).await.expect("a key");
+    let id = KeyId(db.entropy().id());
+    let shown = (token_hash(&token), hint(&token));
+    let by = Actor::Staff(by);
+    assert!(db.add_key(id, organization, &new, (shown.0, &shown.1), by).await.expect("a key"));
     (id, token)
 }

@@ -29,7 +29,7 @@ use crate::web::page::{Layout, Page};
         description = "A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(Problem, super::lines::Hindered)),
+    components(schemas(Problem, super::lines::Hindered, crate::domain::audit::Act)),
     security(("bearer" = []))
 )]
 pub(super) struct Described;

@@ -120,12 +120,17 @@ struct FileQuery {
     file_name: String,
 }
 
+/// A table of comma-separated values, with names in its first line.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+struct ListFile(#[expect(dead_code, reason = "only described: the bytes are read as they are")] Vec<u8>);
+
 /// Bring in a file
 ///
 /// A CSV file with names in its first line, of at most 64 MiB and 500,000 rows. It is kept for a week to be looked at, and
 /// nothing is written to the list. Scope `entries:import`.
 #[utoipa::path(post, path = "/v1/events/{event}/imports", tag = "Imports", params(("event" = String, Path), FileQuery),
-    request_body(content((String = "text/csv"), (Vec<u8> = "application/octet-stream")), description = "The file."),
+    request_body(content((ListFile = "text/csv"), (ListFile = "application/octet-stream")), description = "The file."),
     responses((status = 201, description = "It is kept.", body = ImportView)))]
 async fn upload(
     State(state): State<WebState>,

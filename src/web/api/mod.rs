@@ -14,6 +14,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::WebState;
 
+pub mod audit;
 pub mod booking_service;
 pub mod bookings;
 pub mod caller;
@@ -25,6 +26,7 @@ pub mod events;
 pub mod guard;
 pub mod imports;
 pub mod json;
+pub mod keys;
 pub mod lines;
 pub mod offering;
 pub mod offers;
@@ -35,6 +37,7 @@ pub mod records;
 pub mod rule;
 pub mod running;
 pub mod signed;
+pub mod simulation;
 pub mod status;
 pub mod transitions;
 pub mod views;
@@ -99,7 +102,10 @@ fn all() -> Api {
     let api = running::add(api);
     let api = draws::add(api);
     let api = rule::add(api);
+    let api = simulation::add(api);
     let api = records::add(api);
+    let api = audit::add(api);
+    let api = keys::add(api);
     let api = webhooks::add(api);
     transitions::add(api)
 }

@@ -11,6 +11,7 @@ use super::{Shop, because, id, with_reason};
 use crate::harness::database::TestDatabase;
 use crate::harness::program::Reply;
 use crate::harness::world::{World, two_hours};
+use crate::staff_simulation::past;
 
 /// Round 123 of quicknet, which was published at 15:15:33 on this day.
 const ROUND: &str =
@@ -45,7 +46,8 @@ async fn rows(shop: &Shop) -> i64 {
         + (SELECT count(*) FROM messages) + (SELECT count(*) FROM entries) + (SELECT count(*) FROM offers)
         + (SELECT count(*) FROM bookings) + (SELECT count(*) FROM places) + (SELECT count(*) FROM releases)
         + (SELECT count(*) FROM booking_attempts) + (SELECT count(*) FROM webhooks)
-        + (SELECT count(*) FROM webhook_deliveries) + (SELECT count(*) FROM imports)";
+        + (SELECT count(*) FROM webhook_deliveries) + (SELECT count(*) FROM imports)
+        + (SELECT count(*) FROM api_keys)";
     sqlx::query_scalar(sql).fetch_one(shop.world.database.sql()).await.expect("a count")
 }
 
@@ -248,6 +250,17 @@ async fn ready(path: &str) -> Ready {
             let again = shop.program.upload(imports, LIST).await.good();
             Ready::new(shop, format!("{imports}/{}:start", id(&again)), json!({}))
         }
+        "/v1/keys" => {
+            let shop = Shop::with(two_hours(), 0).await;
+            let new = json!({"name": "Till", "scopes": ["events:read"], "days": 1});
+            Ready::new(shop, there, new).while_others(Method::POST, "/v1/keys/{id}:revoke", Value::Null)
+        }
+        "/v1/keys/{key}:revoke" => {
+            let shop = Shop::with(two_hours(), 0).await;
+            let new = json!({"name": "Till", "scopes": ["events:read"], "days": 1});
+            let made = shop.program.post("/v1/keys", new).await.good();
+            Ready::new(shop, format!("/v1/keys/{}:revoke", id(&made)), Value::Null)
+        }
         "/v1/webhooks" => {
             let new = json!({"url": "https://shop.example/hooks"});
             let rotate = "/v1/webhooks/{id}:rotate";
@@ -296,6 +309,11 @@ async fn ready(path: &str) -> Ready {
         "/v1/events" => {
             let new = json!({"name": "Autumn", "zone": "Europe/Berlin"});
             Ready::new(Shop::with(two_hours(), 0).await, there, new)
+        }
+        "/v1/events/{event}/policy:simulate" => {
+            let shop = Shop::with(two_hours(), 0).await;
+            past(&shop.world).await;
+            Ready::new(shop, there, json!({"window_seconds": 3600}))
         }
         "/v1/events/{event}/draws" => draw_act(None).await,
         "/v1/events/{event}/draws:beacon" => draw_act(Some(Beacon::Drand)).await,
@@ -350,5 +368,5 @@ async fn no_act_is_done_twice_when_its_answer_was_lost() {
             acts += 1;
         }
     }
-    assert_eq!(acts, 36);
+    assert_eq!(acts, 39);
 }

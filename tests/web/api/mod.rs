@@ -1,5 +1,6 @@
 //! The API, through the real router.
 
+mod audit;
 mod booking_service;
 mod bookings;
 mod crashes;
@@ -7,11 +8,13 @@ mod entries;
 mod events;
 mod imports;
 mod journey;
+mod keys;
 mod once;
 mod organization;
 mod outside;
 mod places;
 mod refusals;
+mod simulation;
 mod webhooks;
 
 use axum::Router;
@@ -104,6 +107,13 @@ impl Shop {
         let db = self.world.database.db();
         let organization = db.event(self.world.event).await.expect("the event").organization;
         Program::new(&self.router).with_token(&add_key(db, organization, by, scopes).await.1)
+    }
+
+    /// Whether this lies in what is kept of acts under keys.
+    pub async fn is_kept(&self, text: &str) -> bool {
+        let sql = "SELECT EXISTS (SELECT FROM idempotency_keys
+            WHERE position($1 in coalesce(convert_from(body, 'UTF8'), '') || coalesce(receipt::text, '')) > 0)";
+        sqlx::query_scalar(sql).bind(text).fetch_one(self.world.database.sql()).await.expect("looked")
     }
 
     /// Another organization's program, with a key that is good for everything there.

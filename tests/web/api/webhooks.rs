@@ -22,13 +22,6 @@ fn signs(shop: &Shop, webhook: &str, generation: i32) -> String {
     shown(&secret().webhook_key(shop.world.organization, webhook, generation))
 }
 
-/// Whether `text` lies in what is kept of acts under keys.
-async fn is_kept(shop: &Shop, text: &str) -> bool {
-    let sql = "SELECT EXISTS (SELECT FROM idempotency_keys
-        WHERE position($1 in coalesce(convert_from(body, 'UTF8'), '') || coalesce(receipt::text, '')) > 0)";
-    sqlx::query_scalar(sql).bind(text).fetch_one(shop.world.database.sql()).await.expect("looked")
-}
-
 #[tokio::test]
 async fn a_secret_is_answered_the_same_under_its_key_and_kept_nowhere() {
     let shop = Shop::with(two_hours(), 0).await;
@@ -40,7 +33,7 @@ async fn a_secret_is_answered_the_same_under_its_key_and_kept_nowhere() {
     let webhook = id(&added).to_owned();
     let shown = added["secret"].as_str().expect("a secret");
     assert_eq!(shown, signs(&shop, &webhook, 1));
-    assert!(!is_kept(&shop, shown).await);
+    assert!(!shop.is_kept(shown).await);
     let other = json!({"url": "https://shop.example/others"});
     program.post(HOOKS, other).await.refused(422, "key_reused");
 
@@ -51,7 +44,7 @@ async fn a_secret_is_answered_the_same_under_its_key_and_kept_nowhere() {
     assert_eq!((second.status, &second.bytes), (first.status, &first.bytes), "byte for byte");
     let rotated = first.good();
     assert_eq!((&rotated["generation"], &rotated["secret"]), (&json!(2), &json!(signs(&shop, &webhook, 2))));
-    assert!(!is_kept(&shop, rotated["secret"].as_str().expect("a secret")).await);
+    assert!(!shop.is_kept(rotated["secret"].as_str().expect("a secret")).await);
     // Who read it before somebody else changed it changes nothing.
     shop.program.post(&rotate, json!({"generation": 1})).await.refused(412, "changed");
     // Neither is shown by looking.
