@@ -1,7 +1,7 @@
 //! What an edited rule would have done with an event's own past, before it is put in force.
 
 use axum::extract::State;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::routes;
@@ -52,7 +52,7 @@ impl From<&Figures> for FiguresView {
         Self {
             filled: figures.filled.clone(),
             median_wait_seconds: figures.median_wait().map(|wait| wait.num_seconds()),
-            longest_wait_seconds: figures.waits.last().map(|wait| wait.num_seconds()),
+            longest_wait_seconds: figures.waits.last().map(Duration::num_seconds),
             people: figures.people,
             offers: figures.offers,
             accepted: figures.accepted,

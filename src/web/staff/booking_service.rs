@@ -335,13 +335,9 @@ async fn resolve(
     let mut errors = Errors::default();
     let reason = ActForm { reason: form.reason.clone(), note: form.note.clone(), ..ActForm::default() }
         .reason(&mut errors);
-    let resolution = match LookedUp::parse(&form.came) {
-        Some(came) => errors.check("reference", Resolution::of(known.act, came, &form.reference)),
-        None => {
-            errors.add("came", "Say what the service shows.");
-            None
-        }
-    };
+    let came = errors.check("came", LookedUp::parse(&form.came).ok_or("Say what the service shows."));
+    let resolution =
+        came.and_then(|came| errors.check("reference", Resolution::of(known.act, came, &form.reference)));
     let (Some(reason), Some(resolution)) = (reason, resolution) else {
         return ResolvePage::answer(&state, &staff, (event, attempt), form, errors).await;
     };

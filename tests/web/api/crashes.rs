@@ -220,25 +220,13 @@ async fn webhook_act(act: &str) -> Ready {
     }
 }
 
-/// The act of this address of the description, ready to be done.
-async fn ready(path: &str) -> Ready {
-    if let Some(act) = path.strip_prefix("/v1/waitlist/{entry}:") {
-        return entry_act(act).await;
-    }
-    if let Some(act) = path.strip_prefix("/v1/offers/{offer}:") {
-        return offer_act(act).await;
-    }
-    if let Some(act) = path.strip_prefix("/v1/events/{event}:") {
-        return event_act(act).await;
-    }
-    if let Some(act) = path.strip_prefix("/v1/resources/{event}/places/{place}:") {
-        return place_act(act).await;
-    }
+/// What is there around events: booking services, lists from elsewhere, keys, webhooks; and a rule tried out.
+async fn set_up(path: &str) -> Option<Ready> {
     if let Some(act) = path.strip_prefix("/v1/webhooks/{webhook}:") {
-        return webhook_act(act).await;
+        return Some(webhook_act(act).await);
     }
     let there = path.replace("{event}", "spring");
-    match path {
+    Some(match path {
         "/v1/events/{event}/booking-service/attempts/{attempt}:resolve" => resolving().await,
         "/v1/events/{event}/imports" => Ready::new(Shop::with(two_hours(), 0).await, there, json!(LIST)),
         "/v1/events/{event}/imports/{import}:start" => {
@@ -270,6 +258,34 @@ async fn ready(path: &str) -> Ready {
                 json!({"generation": 1}),
             )
         }
+        "/v1/events/{event}/policy:simulate" => {
+            let shop = Shop::with(two_hours(), 0).await;
+            past(&shop.world).await;
+            Ready::new(shop, there, json!({"window_seconds": 3600}))
+        }
+        _ => return None,
+    })
+}
+
+/// The act of this address of the description, ready to be done.
+async fn ready(path: &str) -> Ready {
+    if let Some(act) = path.strip_prefix("/v1/waitlist/{entry}:") {
+        return entry_act(act).await;
+    }
+    if let Some(act) = path.strip_prefix("/v1/offers/{offer}:") {
+        return offer_act(act).await;
+    }
+    if let Some(act) = path.strip_prefix("/v1/events/{event}:") {
+        return event_act(act).await;
+    }
+    if let Some(act) = path.strip_prefix("/v1/resources/{event}/places/{place}:") {
+        return place_act(act).await;
+    }
+    if let Some(ready) = Box::pin(set_up(path)).await {
+        return ready;
+    }
+    let there = path.replace("{event}", "spring");
+    match path {
         "/v1/resources/{event}/waitlist:join" => {
             let shop = Shop::with(two_hours(), 0).await;
             let left = "/v1/waitlist/{id}?reason=customer_asked";
@@ -310,11 +326,6 @@ async fn ready(path: &str) -> Ready {
             let new = json!({"name": "Autumn", "zone": "Europe/Berlin"});
             Ready::new(Shop::with(two_hours(), 0).await, there, new)
         }
-        "/v1/events/{event}/policy:simulate" => {
-            let shop = Shop::with(two_hours(), 0).await;
-            past(&shop.world).await;
-            Ready::new(shop, there, json!({"window_seconds": 3600}))
-        }
         "/v1/events/{event}/draws" => draw_act(None).await,
         "/v1/events/{event}/draws:beacon" => draw_act(Some(Beacon::Drand)).await,
         "/v1/messages/{message}:send-again" => {
@@ -330,7 +341,7 @@ async fn ready(path: &str) -> Ready {
 }
 
 async fn repeated_after_a_crash(path: &str) {
-    let Ready { shop, path: address, body, meanwhile } = ready(path).await;
+    let Ready { shop, path: address, body, meanwhile } = Box::pin(ready(path)).await;
     let program = shop.program.once("k");
     let act = async || -> Reply {
         if let Value::String(file) = &body {
@@ -364,7 +375,7 @@ async fn no_act_is_done_twice_when_its_answer_was_lost() {
     for (path, item) in described["paths"].as_object().expect("paths") {
         // Whoever asks for a code is nobody yet, and has no keys.
         if item.get("post").is_some_and(|post| post["tags"] != json!(["Customers"])) {
-            repeated_after_a_crash(path).await;
+            Box::pin(repeated_after_a_crash(path)).await;
             acts += 1;
         }
     }
