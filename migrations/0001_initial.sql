@@ -77,12 +77,15 @@ CREATE TABLE api_keys (
     token_hash      bytea NOT NULL CONSTRAINT api_keys_token_key UNIQUE,
     hint            text NOT NULL,
     made_by         uuid REFERENCES staff (id),
+    -- Or by a program, with this key.
+    made_by_key     uuid REFERENCES api_keys (id),
     made_at         timestamptz NOT NULL,
     expires_at      timestamptz NOT NULL,
     revoked_at      timestamptz,
     -- To the minute.
     last_used_at    timestamptz,
-    CONSTRAINT api_keys_expires_check CHECK (expires_at > made_at)
+    CONSTRAINT api_keys_expires_check CHECK (expires_at > made_at),
+    CONSTRAINT api_keys_maker_check CHECK (made_by IS NULL OR made_by_key IS NULL)
 );
 CREATE INDEX api_keys_organization ON api_keys (organization_id, made_at DESC);
 
@@ -995,7 +998,8 @@ CREATE TABLE imports (
     -- The uploaded file, forgotten some days after it was imported; the command line keeps its own.
     content      bytea,
     uploaded_at  timestamptz NOT NULL,
-    made_by      uuid,
+    actor        text NOT NULL CONSTRAINT imports_actor_check CHECK (actor IN ('staff', 'key', 'operator')),
+    actor_id     uuid,
     -- Which columns mean what, and what else of the event decided how it is read: {columns, zone, largest_party}.
     reading      jsonb,
     -- The file and how it is read: the same digest is the same import, and is done once.

@@ -15,7 +15,8 @@ use super::Failure;
 use super::bench::{Figures, figures, rounded};
 use crate::clock::Entropy;
 use crate::db::keys::NewKey;
-use crate::domain::ids::{OrganizationId, StaffId};
+use crate::domain::audit::Actor;
+use crate::domain::ids::{KeyId, OrganizationId, StaffId};
 use crate::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use crate::domain::secret::{Secret, token_hash};
 use crate::tls;
@@ -45,7 +46,8 @@ pub(super) async fn api(
     let expires_at = db.now().await? + chrono::Duration::days(1);
     let name = KeyName::parse("Bench").map_err(failed)?;
     let new = NewKey { name, scopes: vec![Scope::EntriesRead, Scope::EntriesWrite], expires_at };
-    db.add_key(organization, &new, token_hash(&token), &hint(&token), staff).await?;
+    let (id, shown) = (KeyId(Entropy.id()), (token_hash(&token), hint(&token)));
+    db.add_key(id, organization, &new, (shown.0, &shown.1), Actor::Staff(staff)).await?;
 
     let mut settings = Settings::new("http://localhost".parse().map_err(failed)?);
     settings.limits.writes = i32::MAX;

@@ -10,6 +10,7 @@ use super::{Database, Failure, told_to_stop};
 use crate::clock::Clock;
 use crate::config::{Common, ImportArguments};
 use crate::db::{Db, DbError, PoolSizes};
+use crate::domain::audit::Actor;
 use crate::domain::event::{Event, EventState};
 use crate::domain::ids::ImportId;
 use crate::domain::import::{
@@ -133,7 +134,7 @@ async fn import(db: &Db, arguments: &ImportArguments, file: &str, bytes: &[u8]) 
         plan: &plan,
         upload: None,
         tell: arguments.tell,
-        by: None,
+        by: Actor::Operator,
     };
     let id = match import::start(db, event.id, &request).await? {
         StartOutcome::Started(id) => id,

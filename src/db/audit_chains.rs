@@ -7,11 +7,12 @@ use uuid::Uuid;
 
 use super::audit::previous;
 use super::messages::write_anchor;
+use super::pages_history::AuditFilter;
 use super::staff::StaffMember;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::anchor::Anchor;
 use crate::domain::audit::chain::{Chain, ChainFault};
-use crate::domain::audit::{ChainOf, FullRecord, Note, StoredRecord};
+use crate::domain::audit::{Act, ChainOf, FullRecord, Note, StoredRecord};
 use crate::domain::ids::{EventId, OrganizationId};
 
 /// Records read at a time while a chain is checked.
@@ -37,7 +38,56 @@ pub enum ChainCheck {
     Unfinished(i64),
 }
 
+impl ChainCheck {
+    /// What is wrong, in a sentence; nothing where that is sound which was looked at.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match *self {
+            Self::Fault(fault) => Some(fault.to_string()),
+            Self::Length { last, head } if last < head => Some(format!(
+                "The audit ends with record {last}, and its head is record {head}: the end was cut off."
+            )),
+            Self::Length { last, head } => Some(format!(
+                "The audit goes on to record {last}, and its head is record {head}: something was added past the \
+                 program."
+            )),
+            Self::Head(last) => Some(format!(
+                "The head is not the hash of record {last}, the last: one of the two was altered."
+            )),
+            Self::Sound(_) | Self::Unfinished(_) => None,
+        }
+    }
+
+    /// The first record that is not sound.
+    #[must_use]
+    pub fn at(&self) -> Option<i64> {
+        match *self {
+            Self::Fault(ChainFault::Altered(seq) | ChainFault::Again(seq) | ChainFault::Note(seq)) => {
+                Some(seq)
+            }
+            Self::Fault(ChainFault::Missing { first, .. }) => Some(first),
+            Self::Length { last, .. } | Self::Head(last) => Some(last),
+            Self::Sound(_) | Self::Unfinished(_) => None,
+        }
+    }
+}
+
+/// How long a chain is checked while somebody waits.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 impl Db {
+    /// Checks a chain for whoever waits for it, and has the metrics say so when it is not sound.
+    ///
+    /// # Errors
+    /// As [`Db::check_chain`].
+    pub async fn verify_chain(&self, of: ChainOf) -> Result<ChainCheck, DbError> {
+        let check = self.check_chain(of, PATIENCE).await?;
+        if check.fault().is_some() {
+            self.metrics().audit_failed("verified");
+        }
+        Ok(check)
+    }
+
     /// How long a chain is, and its head.
     ///
     /// # Errors
@@ -107,6 +157,40 @@ impl Db {
                 .await?
             }
         };
+        Ok(rows.into_iter().map(FullRecord::from).collect())
+    }
+
+    /// The records of an event's chain that are wanted, the oldest first, behind the one of that number.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn audit_records_wanted(
+        &self,
+        event: EventId,
+        wanted: &AuditFilter,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<FullRecord>, DbError> {
+        let rows = sqlx::query_as!(
+            AuditRow,
+            r#"SELECT a.event_id AS chain, a.seq, a.at, a.actor, a.actor_id, a.act, a.subject, a.subject_id,
+                      a.from_state, a.to_state, a.reason, a.entry_id, a.order_key, a.policy_version,
+                      a.note_digest, a.hash, s.name AS "by?", n.note AS "note?", n.salt AS "salt?"
+               FROM audit a
+               LEFT JOIN actors s ON s.kind = a.actor AND s.id = a.actor_id
+               LEFT JOIN audit_notes n ON n.event_id = a.event_id AND n.seq = a.seq
+               WHERE a.event_id = $1 AND a.seq > $2 AND ($3::text IS NULL OR a.act = $3)
+                 AND ($4::text IS NULL OR a.subject = $4) AND ($5::text IS NULL OR a.actor = $5)
+               ORDER BY a.seq LIMIT $6"#,
+            event.0,
+            after,
+            wanted.act.map(Act::as_str),
+            wanted.subject.as_deref(),
+            wanted.actor.as_deref(),
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
         Ok(rows.into_iter().map(FullRecord::from).collect())
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Duration, Utc};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::booking_services::{BookingService, url};
@@ -265,18 +266,22 @@ impl LockedEvent {
     /// What the database says.
     pub async fn outside_counts(&mut self) -> Result<OutsideCounts, DbError> {
         let event = self.id();
-        let row = sqlx::query!(
-            r#"SELECT (SELECT count(*) FROM booking_attempts WHERE event_id = $1 AND outcome = 'unresolved') AS "unresolved!",
-                      (SELECT count(*) FROM bookings b JOIN booking_attempts a
-                           ON a.event_id = b.event_id AND a.offer_id = b.offer_id AND a.act = 'reserve'
-                              AND a.outcome = 'succeeded'
-                       WHERE b.event_id = $1 AND b.state = 'confirmed') AS "booked!""#,
-            event.0
-        )
-        .fetch_one(self.connection())
-        .await?;
-        Ok(OutsideCounts { unresolved: row.unresolved, booked: row.booked })
+        outside_counts(self.connection(), event).await
     }
+}
+
+async fn outside_counts(connection: &mut PgConnection, event: EventId) -> Result<OutsideCounts, DbError> {
+    let row = sqlx::query!(
+        r#"SELECT (SELECT count(*) FROM booking_attempts WHERE event_id = $1 AND outcome = 'unresolved') AS "unresolved!",
+                  (SELECT count(*) FROM bookings b JOIN booking_attempts a
+                       ON a.event_id = b.event_id AND a.offer_id = b.offer_id AND a.act = 'reserve'
+                          AND a.outcome = 'succeeded'
+                   WHERE b.event_id = $1 AND b.state = 'confirmed') AS "booked!""#,
+        event.0
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(OutsideCounts { unresolved: row.unresolved, booked: row.booked })
 }
 
 impl Db {
@@ -454,5 +459,40 @@ impl Db {
             .fetch_all(self.pool())
             .await?,
         )
+    }
+
+    /// A page of what an event's service was asked, the newest first: those with this outcome, or all, before that one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn attempts_page(
+        &self,
+        event: EventId,
+        outcome: Option<AttemptOutcome>,
+        before: Option<(DateTime<Utc>, AttemptId)>,
+        limit: i64,
+    ) -> Result<Vec<Attempt>, DbError> {
+        attempts(
+            select_attempts!(
+                "WHERE event_id = $1 AND ($2::text IS NULL OR outcome = $2) \
+                 AND ($3::timestamptz IS NULL OR (made_at, id) < ($3, $4::uuid)) \
+                 ORDER BY made_at DESC, id DESC LIMIT $5",
+                event.0,
+                outcome.map(AttemptOutcome::as_str),
+                before.map(|(at, _)| at),
+                before.map(|(_, id)| id.0),
+                limit
+            )
+            .fetch_all(self.pool())
+            .await?,
+        )
+    }
+
+    /// What is still to be settled with an event's service, and what it has.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn outside_counts(&self, event: EventId) -> Result<OutsideCounts, DbError> {
+        outside_counts(&mut *self.pool().acquire().await?, event).await
     }
 }

@@ -6,7 +6,7 @@ use sqlx::PgExecutor;
 
 use super::{Db, DbError, LockedEvent};
 use crate::domain::ids::{AttemptId, EventId, OrganizationId, StaffId};
-use crate::domain::outside::{Gate, ServiceUrl, TRIP_AFTER, rest_after};
+use crate::domain::outside::{Gate, ServiceState, ServiceUrl, TRIP_AFTER, rest_after};
 
 /// The service of an event.
 #[derive(Clone, Debug)]
@@ -32,6 +32,20 @@ pub struct Circuit {
     pub last_error: Option<(String, DateTime<Utc>)>,
     /// When it last answered.
     pub last_success_at: Option<DateTime<Utc>>,
+}
+
+impl Circuit {
+    /// How the service is called at `now`.
+    #[must_use]
+    pub fn state(&self, now: DateTime<Utc>) -> ServiceState {
+        if self.open_until.is_some_and(|until| until > now) {
+            ServiceState::LeftAlone
+        } else if self.failures > 0 {
+            ServiceState::Failing
+        } else {
+            ServiceState::Called
+        }
+    }
 }
 
 /// Where a booking service needs somebody.

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::events::word;
+use super::idempotency::name_of_act;
 use super::{Db, DbError, LockedEvent};
 use crate::domain::audit::Actor;
 use crate::domain::entry::EntryState;
-use crate::domain::ids::{EventId, ImportId, StaffId};
-use crate::domain::import::{Field, Reading};
+use crate::domain::ids::{EventId, ImportId};
+use crate::domain::import::{Field, ImportState, Reading};
 
 mod people;
 
@@ -28,8 +29,8 @@ pub struct Import {
     pub has_content: bool,
     /// When it was brought here.
     pub uploaded_at: DateTime<Utc>,
-    /// Who did; nobody signed in on the command line.
-    pub made_by: Option<StaffId>,
+    /// Who did.
+    pub actor: Actor,
     /// How its file is read, once it is started.
     pub reading: Option<Reading>,
     /// Whether those taken are written to.
@@ -49,10 +50,14 @@ pub struct Import {
 }
 
 impl Import {
-    /// Who acts in it.
+    /// How far it is.
     #[must_use]
-    pub fn actor(&self) -> Actor {
-        self.made_by.map_or(Actor::Operator, Actor::Staff)
+    pub fn state(&self) -> ImportState {
+        match (self.started_at, self.finished_at) {
+            (_, Some(_)) => ImportState::Done,
+            (Some(_), None) => ImportState::Running,
+            (None, None) => ImportState::Uploaded,
+        }
     }
 }
 
@@ -62,7 +67,8 @@ struct ImportRow {
     file_name: String,
     has_content: bool,
     uploaded_at: DateTime<Utc>,
-    made_by: Option<Uuid>,
+    actor: String,
+    actor_id: Option<Uuid>,
     reading: Option<serde_json::Value>,
     tell: bool,
     rows_total: i32,
@@ -85,7 +91,8 @@ impl TryFrom<ImportRow> for Import {
             file_name: row.file_name,
             has_content: row.has_content,
             uploaded_at: row.uploaded_at,
-            made_by: row.made_by.map(StaffId),
+            actor: Actor::parse(&row.actor, row.actor_id)
+                .ok_or_else(|| DbError::Unreadable("actor", row.actor.clone()))?,
             reading: row.reading.map(read_reading).transpose()?,
             tell: row.tell,
             rows_total: usize::try_from(row.rows_total).unwrap_or(0),
@@ -139,7 +146,7 @@ macro_rules! select_imports {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             ImportRow,
-            r#"SELECT event_id, id, file_name, content IS NOT NULL AS "has_content!", uploaded_at, made_by, reading, tell,
+            r#"SELECT event_id, id, file_name, content IS NOT NULL AS "has_content!", uploaded_at, actor, actor_id, reading, tell,
                rows_total, rows_done, taken, already, started_at, finished_at FROM imports "#
                 + $tail,
             $($argument),*
@@ -153,7 +160,8 @@ fn number(count: usize) -> i32 {
 }
 
 impl Db {
-    /// Keeps an uploaded file, so that it can be looked at before anything is written to the list.
+    /// Keeps an uploaded file, so that it can be looked at before anything is written to the list: once for an act that
+    /// the caller names.
     ///
     /// # Errors
     /// What the database says.
@@ -162,17 +170,19 @@ impl Db {
         event: EventId,
         file_name: &str,
         content: &[u8],
-        by: Option<StaffId>,
+        by: Actor,
     ) -> Result<ImportId, DbError> {
-        let (id, now) = (self.entropy().id(), self.now().await?);
+        let (id, now) = (name_of_act().unwrap_or_else(|| self.entropy().id()), self.now().await?);
         sqlx::query!(
-            "INSERT INTO imports (event_id, id, file_name, content, uploaded_at, made_by) VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO imports (event_id, id, file_name, content, uploaded_at, actor, actor_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (event_id, id) DO NOTHING",
             event.0,
             id,
             file_name,
             content,
             now,
-            by.map(|by| by.0)
+            by.kind(),
+            by.id()
         )
         .execute(self.pool())
         .await?;
@@ -339,28 +349,29 @@ impl LockedEvent {
         new: &NewImport<'_>,
         upload: Option<ImportId>,
         file_name: &str,
-        by: Option<StaffId>,
+        by: Actor,
     ) -> Result<ImportId, DbError> {
         let (event, now) = (self.id(), self.now());
         let id = upload.unwrap_or_else(|| ImportId(self.entropy().id()));
         let reading = write_reading(new.reading)?;
         sqlx::query!(
-            r#"INSERT INTO imports AS i (event_id, id, file_name, uploaded_at, made_by, reading, digest, tell, rows_total,
-                                         started_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $4)
+            r#"INSERT INTO imports AS i (event_id, id, file_name, uploaded_at, actor, actor_id, reading, digest, tell,
+                                         rows_total, started_at)
+               VALUES ($1, $2, $3, $4, $5, $10, $6, $7, $8, $9, $4)
                ON CONFLICT (event_id, id) DO UPDATE SET reading = excluded.reading, digest = excluded.digest,
                    tell = excluded.tell, rows_total = excluded.rows_total, started_at = excluded.started_at,
-                   made_by = excluded.made_by
+                   actor = excluded.actor, actor_id = excluded.actor_id
                WHERE i.started_at IS NULL"#,
             event.0,
             id.0,
             file_name,
             now,
-            by.map(|by| by.0),
+            by.kind(),
             reading,
             new.digest.as_slice(),
             new.tell,
-            number(new.rows_total)
+            number(new.rows_total),
+            by.id()
         )
         .execute(self.connection())
         .await?;

@@ -1,11 +1,12 @@
 //! What programs show with their requests: keys of organizations, and tokens of customers. Only hashes are kept.
 
 use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
 
 use super::events::word;
 use super::{Db, DbError, audit};
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::ids::{KeyId, OrganizationId, PersonId, StaffId};
+use crate::domain::ids::{KeyId, OrganizationId, PersonId};
 use crate::domain::key::{KeyName, Scope};
 use crate::domain::reason::Reason;
 
@@ -22,7 +23,7 @@ pub struct ApiKey {
     pub scopes: Vec<Scope>,
     /// How it begins.
     pub hint: String,
-    /// Who made it, by name.
+    /// Who made it, by name: somebody of the staff, or a program.
     pub made_by: Option<String>,
     /// When it was made.
     pub made_at: DateTime<Utc>,
@@ -93,54 +94,64 @@ macro_rules! select_keys {
     ($tail:literal, $($argument:expr),*) => {
         sqlx::query_as!(
             KeyRow,
-            r#"SELECT k.id, k.organization_id, k.name, k.scopes, k.hint, s.name AS "maker?", k.made_at, k.expires_at,
-                      k.revoked_at, k.last_used_at
-               FROM api_keys k LEFT JOIN staff s ON s.id = k.made_by "# + $tail,
+            r#"SELECT k.id, k.organization_id, k.name, k.scopes, k.hint, coalesce(s.name, m.name) AS maker, k.made_at,
+                      k.expires_at, k.revoked_at, k.last_used_at
+               FROM api_keys k LEFT JOIN staff s ON s.id = k.made_by LEFT JOIN api_keys m ON m.id = k.made_by_key "# + $tail,
             $($argument),*
         )
     };
 }
 
 impl Db {
-    /// Makes a key.
+    /// Makes a key under this id, once: `false` when it was made before, or when the key that asks for it was taken back
+    /// meanwhile.
     ///
     /// # Errors
     /// What the database says.
     pub async fn add_key(
         &self,
+        id: KeyId,
         organization: OrganizationId,
         new: &NewKey,
-        token_hash: [u8; 32],
-        hint: &str,
-        by: StaffId,
-    ) -> Result<KeyId, DbError> {
+        (token_hash, hint): ([u8; 32], &str),
+        by: Actor,
+    ) -> Result<bool, DbError> {
         let now = self.session_now().await?;
-        let id = KeyId(self.entropy().id());
         let scopes: Vec<String> = new.scopes.iter().map(|scope| scope.as_str().to_owned()).collect();
+        let key = if let Actor::Key(key) = by { Some(key.0) } else { None };
         let mut tx = self.sessions().begin().await?;
-        sqlx::query!(
-            "INSERT INTO api_keys (id, organization_id, name, scopes, token_hash, hint, made_by, made_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        lock(&mut tx, organization).await?;
+        let made = sqlx::query!(
+            "INSERT INTO api_keys (id, organization_id, name, scopes, token_hash, hint, made_by, made_by_key, made_at, expires_at)
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+             WHERE $8::uuid IS NULL OR EXISTS (SELECT FROM api_keys WHERE id = $8 AND revoked_at IS NULL)
+             ON CONFLICT (id) DO NOTHING",
             id.0,
             organization.0,
             new.name.as_str(),
             &scopes,
             &token_hash[..],
             hint,
-            by.0,
+            by.staff().map(|by| by.0),
+            key,
             now,
             new.expires_at
         )
         .execute(&mut *tx)
-        .await?;
-        let record = Record::new(now, Actor::Staff(by), Act::AccessChanged, Subject::Key(id), Reason::SetUp)
+        .await?
+        .rows_affected();
+        if made == 0 {
+            return Ok(false);
+        }
+        let record = Record::new(now, by, Act::AccessChanged, Subject::Key(id), Reason::SetUp)
             .states(None, Some("live"));
         audit::append_to_organization(&mut tx, organization, &record).await?;
         tx.commit().await?;
-        Ok(id)
+        Ok(true)
     }
 
-    /// Takes a key back; `false` when it was before, or is none of this organization's.
+    /// Takes a key back, and with it those that were made by showing it, and by showing those; says how many there are
+    /// in all. None when it was before, or is none of this organization's.
     ///
     /// # Errors
     /// What the database says.
@@ -148,27 +159,41 @@ impl Db {
         &self,
         organization: OrganizationId,
         key: KeyId,
-        by: StaffId,
-    ) -> Result<bool, DbError> {
+        by: Actor,
+    ) -> Result<usize, DbError> {
         let now = self.session_now().await?;
         let mut tx = self.sessions().begin().await?;
-        let changed = sqlx::query!(
-            "UPDATE api_keys SET revoked_at = $3 WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL",
+        lock(&mut tx, organization).await?;
+        let revoked = sqlx::query_scalar!(
+            "WITH RECURSIVE family AS (
+                 SELECT id FROM api_keys WHERE id = $1 AND organization_id = $2 AND revoked_at IS NULL
+                 UNION SELECT k.id FROM api_keys k JOIN family f ON k.made_by_key = f.id)
+             UPDATE api_keys SET revoked_at = $3 WHERE id IN (SELECT id FROM family) AND revoked_at IS NULL RETURNING id",
             key.0,
             organization.0,
             now
         )
-        .execute(&mut *tx)
-        .await?
-        .rows_affected();
-        if changed == 0 {
-            return Ok(false);
+        .fetch_all(&mut *tx)
+        .await?;
+        for id in &revoked {
+            let subject = Subject::Key(KeyId(*id));
+            let record = Record::new(now, by, Act::AccessChanged, subject, Reason::SetUp)
+                .states(Some("live"), Some("revoked"));
+            audit::append_to_organization(&mut tx, organization, &record).await?;
         }
-        let record = Record::new(now, Actor::Staff(by), Act::AccessChanged, Subject::Key(key), Reason::SetUp)
-            .states(Some("live"), Some("revoked"));
-        audit::append_to_organization(&mut tx, organization, &record).await?;
         tx.commit().await?;
-        Ok(true)
+        Ok(revoked.len())
+    }
+
+    /// One key of an organization, whether it is good for anything or not.
+    ///
+    /// # Errors
+    /// [`DbError::NotFound`] when it has none with this id.
+    pub async fn key(&self, organization: OrganizationId, key: KeyId) -> Result<ApiKey, DbError> {
+        select_keys!("WHERE k.organization_id = $1 AND k.id = $2", organization.0, key.0)
+            .fetch_one(self.sessions())
+            .await?
+            .try_into()
     }
 
     /// The keys of an organization, the newest first; at most 200.
@@ -300,4 +325,12 @@ impl Db {
         .await?;
         Ok(tokens.rows_affected() + answers.rows_affected())
     }
+}
+
+/// Keys are made and taken back one at a time: none is made by one that is being taken back.
+async fn lock(connection: &mut PgConnection, organization: OrganizationId) -> Result<(), DbError> {
+    sqlx::query!("SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE", organization.0)
+        .fetch_one(connection)
+        .await?;
+    Ok(())
 }

@@ -5,10 +5,11 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::events::word;
+use super::idempotency::{done_before, remember};
 use super::webhook_outbox::stop_webhook;
 use super::{Db, DbError, audit};
 use crate::domain::audit::{Act, Actor, Record, Subject};
-use crate::domain::ids::{OrganizationId, StaffId, WebhookId};
+use crate::domain::ids::{OrganizationId, WebhookId};
 use crate::domain::reason::Reason;
 use crate::domain::transition::Kind;
 use crate::domain::webhook::{DeliveryState, OVERLAP, Stopped};
@@ -124,7 +125,7 @@ impl TryFrom<Row> for Webhook {
 }
 
 impl Db {
-    /// Adds an endpoint, from now on. The id is the form's: sent twice, it is there once, and the second time says false.
+    /// Adds an endpoint, from now on. The id is the form's, or the act's: sent twice, it is there once, and the second time says false.
     ///
     /// # Errors
     /// What the database says.
@@ -134,7 +135,7 @@ impl Db {
         webhook: WebhookId,
         url: &str,
         kinds: &[Kind],
-        by: StaffId,
+        by: Actor,
     ) -> Result<bool, DbError> {
         let now = self.now().await?;
         let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
@@ -212,10 +213,13 @@ impl Db {
         organization: OrganizationId,
         webhook: WebhookId,
         generation: i32,
-        by: StaffId,
+        by: Actor,
     ) -> Result<Rotated, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
+        if let Some(generation) = done_before(&mut tx).await? {
+            return Ok(Rotated::To(generation));
+        }
         let rotated = sqlx::query!(
             "UPDATE webhooks SET generation = generation + 1, old_until = $4
              WHERE organization_id = $1 AND id = $2 AND generation = $3",
@@ -232,6 +236,7 @@ impl Db {
             return Ok(Rotated::Elsewhere);
         }
         record(&mut tx, organization, webhook, by, Act::SecretRotated, now).await?;
+        remember(&mut tx, &(generation + 1)).await?;
         tx.commit().await?;
         Ok(Rotated::To(generation + 1))
     }
@@ -244,15 +249,18 @@ impl Db {
         &self,
         organization: OrganizationId,
         webhook: WebhookId,
-        by: StaffId,
+        by: Actor,
     ) -> Result<bool, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
+        if let Some(did) = done_before(&mut tx).await? {
+            return Ok(did);
+        }
         let running = lock(&mut tx, organization, webhook).await?;
         if running {
-            let by = Actor::Staff(by);
             stop_webhook(&mut tx, organization, webhook, Stopped::Staff, by, now).await?;
         }
+        remember(&mut tx, &running).await?;
         tx.commit().await?;
         Ok(running)
     }
@@ -265,10 +273,13 @@ impl Db {
         &self,
         organization: OrganizationId,
         webhook: WebhookId,
-        by: StaffId,
+        by: Actor,
     ) -> Result<bool, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
+        if let Some(did) = done_before(&mut tx).await? {
+            return Ok(did);
+        }
         let running = lock(&mut tx, organization, webhook).await?;
         if !running {
             sqlx::query!(
@@ -291,12 +302,13 @@ impl Db {
             .await?;
             record(&mut tx, organization, webhook, by, Act::Started, now).await?;
         }
+        remember(&mut tx, &!running).await?;
         tx.commit().await?;
         self.hints().webhook.notify_one();
         Ok(!running)
     }
 
-    /// Queues a test.
+    /// Queues a test; says under which number it is in the log, below zero.
     ///
     /// # Errors
     /// [`DbError::NotFound`] when there is no such endpoint.
@@ -304,10 +316,13 @@ impl Db {
         &self,
         organization: OrganizationId,
         webhook: WebhookId,
-        by: StaffId,
-    ) -> Result<(), DbError> {
+        by: Actor,
+    ) -> Result<i64, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
+        if let Some(position) = done_before(&mut tx).await? {
+            return Ok(position);
+        }
         let number = sqlx::query_scalar!(
             "UPDATE webhooks SET tests = tests + 1 WHERE organization_id = $1 AND id = $2 RETURNING tests",
             organization.0,
@@ -326,13 +341,15 @@ impl Db {
         .execute(&mut *tx)
         .await?;
         record(&mut tx, organization, webhook, by, Act::Tested, now).await?;
+        remember(&mut tx, &-number).await?;
         tx.commit().await?;
         self.hints().webhook.notify_one();
-        Ok(())
+        Ok(-number)
     }
 
     /// Queues deliveries again: those of the feed's numbers `first` to `last` that the endpoint wants, whether they were
-    /// taken, given up, or are from before it was added; at most ten thousand. Says how many.
+    /// taken, given up, or are from before it was added, or those alone that were given up; at most ten thousand. Says how
+    /// many.
     ///
     /// # Errors
     /// What the database says.
@@ -341,16 +358,22 @@ impl Db {
         organization: OrganizationId,
         webhook: WebhookId,
         (first, last): (i64, i64),
-        by: StaffId,
+        only_dead: bool,
+        by: Actor,
     ) -> Result<u64, DbError> {
         let now = self.now().await?;
         let mut tx = self.pool().begin().await?;
+        if let Some(queued) = done_before(&mut tx).await? {
+            return Ok(queued);
+        }
         let queued = sqlx::query!(
             "INSERT INTO webhook_deliveries AS d (organization_id, webhook_id, position, state, queued_at, next_attempt_at)
              SELECT w.organization_id, w.id, t.position, 'queued', $5, $5
              FROM webhooks w JOIN transitions t ON t.organization_id = w.organization_id
              WHERE w.organization_id = $1 AND w.id = $2 AND t.position BETWEEN $3 AND least($4, w.position)
                AND (cardinality(w.kinds) = 0 OR t.kind = ANY(w.kinds))
+               AND (NOT $7 OR EXISTS (SELECT FROM webhook_deliveries p WHERE p.organization_id = w.organization_id
+                    AND p.webhook_id = w.id AND p.position = t.position AND p.state = 'dead'))
              ORDER BY t.position LIMIT $6
              ON CONFLICT (organization_id, webhook_id, position) DO UPDATE
              SET state = 'queued', queued_at = excluded.queued_at, next_attempt_at = excluded.next_attempt_at, attempts = 0,
@@ -361,7 +384,8 @@ impl Db {
             first,
             last,
             now,
-            REPLAYED_AT_ONCE
+            REPLAYED_AT_ONCE,
+            only_dead
         )
         .execute(&mut *tx)
         .await?
@@ -369,6 +393,7 @@ impl Db {
         if queued > 0 {
             record(&mut tx, organization, webhook, by, Act::Replayed, now).await?;
         }
+        remember(&mut tx, &queued).await?;
         tx.commit().await?;
         self.hints().webhook.notify_one();
         Ok(queued)
@@ -442,11 +467,11 @@ async fn record(
     connection: &mut PgConnection,
     organization: OrganizationId,
     webhook: WebhookId,
-    by: StaffId,
+    by: Actor,
     act: Act,
     now: DateTime<Utc>,
 ) -> Result<(), DbError> {
-    let mut record = Record::new(now, Actor::Staff(by), act, Subject::Webhook(webhook), Reason::SetUp);
+    let mut record = Record::new(now, by, act, Subject::Webhook(webhook), Reason::SetUp);
     match act {
         Act::Added => record = record.states(None, Some("running")),
         Act::Started => record = record.states(Some("stopped"), Some("running")),

@@ -6,12 +6,14 @@
 //! [`Plan::people`] and [`Plan::refused`].
 
 mod columns;
+mod look;
 mod plan;
 mod reasons;
 mod table;
 mod time;
 
 pub use columns::{Field, Mapping, MappingError};
+pub use look::{Asked, Look};
 pub use plan::{Context, Plan, Planned, PlannedState, Reported, counted};
 pub use reasons::{Refusal, Remark};
 pub use table::{FileError, Row, Rows, Table};
@@ -20,6 +22,20 @@ pub use time::{ClockChange, TimeError};
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use sha2::{Digest, Sha256};
+
+use super::words;
+
+words! {
+    /// How far an import is.
+    ImportState {
+        /// The file is kept, and nothing is written to the list.
+        Uploaded = "uploaded",
+        /// Its people are being put on the list.
+        Running = "running",
+        /// Everybody was seen to.
+        Done = "done",
+    }
+}
 
 /// The largest file that is taken over the web.
 pub const MAX_UPLOAD_BYTES: usize = 64 * 1024 * 1024;

@@ -1,5 +1,7 @@
 //! What a program may do with the key that it shows.
 
+use chrono::Duration;
+
 use super::words;
 
 words! {
@@ -15,6 +17,8 @@ words! {
         EntriesRead = "entries:read",
         /// Put people on a list, and act on their entries.
         EntriesWrite = "entries:write",
+        /// Bring in whole lists from files.
+        EntriesImport = "entries:import",
         /// Make, revoke, extend and reactivate offers; answer them for people.
         OffersWrite = "offers:write",
         /// Book for people, and cancel bookings.
@@ -25,8 +29,18 @@ words! {
         MessagesWrite = "messages:write",
         /// The audit of events.
         AuditRead = "audit:read",
+        /// What was done outside events: who may act for the organization, and since when.
+        OrganizationAuditRead = "organization_audit:read",
         /// The feed of transitions.
         TransitionsRead = "transitions:read",
+        /// Keys: what they are good for, and when they were used.
+        KeysRead = "keys:read",
+        /// Make keys that are good for no more and no longer than the one that asks, and take keys back.
+        KeysWrite = "keys:write",
+        /// Where transitions are sent, and what became of each.
+        WebhooksRead = "webhooks:read",
+        /// Say where transitions are sent, with the secrets by which they are signed.
+        WebhooksWrite = "webhooks:write",
     }
 }
 
@@ -40,12 +54,18 @@ impl Scope {
             Self::PlacesWrite => "Add, describe, retire and release places; tell of capacity that came back",
             Self::EntriesRead => "See entries, offers, bookings and messages, with names and addresses",
             Self::EntriesWrite => "Put people on a list and act on their entries",
+            Self::EntriesImport => "Bring in whole lists from files",
             Self::OffersWrite => "Make, revoke, extend and reactivate offers; answer them for people",
             Self::BookingsWrite => "Book for people and cancel bookings",
             Self::ReservationsOverride => "Book places that are held for the people on the list",
             Self::MessagesWrite => "Send messages again",
-            Self::AuditRead => "See the audit of events",
+            Self::AuditRead => "See the audit of events, with its notes",
+            Self::OrganizationAuditRead => "See the audit of what was done outside events",
             Self::TransitionsRead => "Follow the feed of transitions",
+            Self::KeysRead => "See keys, what they are good for and when they were used",
+            Self::KeysWrite => "Make keys, good for no more and no longer than this one, and take keys back",
+            Self::WebhooksRead => "See webhooks and what became of their deliveries",
+            Self::WebhooksWrite => "Add, stop and start webhooks, change their secrets, send again",
         }
     }
 }
@@ -61,6 +81,9 @@ pub const CUSTOMER_PREFIX: &str = "fl_me_";
 pub fn hint(token: &str) -> String {
     token.chars().take(KEY_PREFIX.len() + 6).collect()
 }
+
+/// The longest that a key is good.
+pub const LONGEST_LIFE: Duration = Duration::days(730);
 
 /// What a key is called by those who made it.
 #[derive(Clone, Debug, PartialEq, Eq)]

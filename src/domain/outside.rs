@@ -105,6 +105,18 @@ pub fn rest_after(failures: i32) -> Option<Duration> {
         .then(|| Duration::seconds(10 << (failures - TRIP_AFTER).clamp(0, 5)).min(Duration::minutes(5)))
 }
 
+words! {
+    /// How a booking service is called, by what became of the last calls.
+    ServiceState {
+        /// As usual.
+        Called = "called",
+        /// As usual, and the last call failed.
+        Failing = "failing",
+        /// Not at all for a while: too many calls in a row failed.
+        LeftAlone = "left_alone",
+    }
+}
+
 /// Whether a service may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
@@ -165,6 +177,21 @@ impl ServiceUrl {
     }
 }
 
+/// The longest key that a service can be shown.
+const LONGEST_KEY: usize = 500;
+
+/// A key as the service gave it to staff; nothing where none was entered.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn service_key(text: &str) -> Result<Option<String>, &'static str> {
+    let key = text.trim();
+    if key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("Use at most 500 printable characters without spaces.");
+    }
+    Ok((!key.is_empty()).then(|| key.to_owned()))
+}
+
 /// The longest reference that is kept: what a customer can quote.
 const LONGEST_REFERENCE: usize = 64;
 
@@ -215,6 +242,15 @@ mod tests {
         assert_eq!(wait_after(99, false), Duration::minutes(1));
         assert_eq!(rest_after(TRIP_AFTER - 1), None);
         assert_eq!(rest_after(i32::MAX), Some(Duration::minutes(5)));
+    }
+
+    #[test]
+    fn a_key_can_be_sent_in_a_header() {
+        assert_eq!(service_key(" hush "), Ok(Some("hush".to_owned())));
+        assert_eq!(service_key(" "), Ok(None));
+        for unfit in ["two words", "a\nb", "ключ", &"x".repeat(501)] {
+            assert!(service_key(unfit).is_err(), "{unfit}");
+        }
     }
 
     #[test]

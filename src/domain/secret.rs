@@ -1,16 +1,19 @@
-//! Offer tokens and six-digit codes, derived from the installation's secret.
+//! Offer tokens, keys of programs and six-digit codes, derived from the installation's secret.
 //!
 //! Deriving them means that neither needs to be stored: a message is rendered when it is sent, and a copy of
 //! the database holds only hashes. Reactivating an offer gives it a new token, so old links stop working.
 
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::ids::{CodeId, EventId, KeyId, OfferId, OrganizationId, PersonId, WebhookId};
+use super::key::KEY_PREFIX;
 
 /// The installation's secret: at least 32 bytes, the same for every process that shares a database.
 #[derive(Clone)]
@@ -119,6 +122,12 @@ impl Secret {
     pub fn webhook_key(&self, organization: OrganizationId, webhook: WebhookId, generation: i32) -> [u8; 32] {
         let id = [organization.0.into_bytes(), webhook.0.into_bytes()].concat();
         self.derive(b"webhook", &id, generation)
+    }
+
+    /// What a program with the key of this id shows. Ids of keys are made by us and belong to one key for ever.
+    #[must_use]
+    pub fn api_key(&self, key: KeyId) -> String {
+        format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(self.derive(b"api key", key.0.as_bytes(), 0)))
     }
 
     /// The key by which the program with this key signs what it tells us.

@@ -407,7 +407,7 @@ impl Teller {
             plan: &plan,
             upload: None,
             tell: false,
-            by: Some(self.owner),
+            by: Actor::Staff(self.owner),
         };
         let StartOutcome::Started(id) = import::start(db, event, &request).await? else {
             return Err(Step("the import did not start"));

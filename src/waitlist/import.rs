@@ -11,9 +11,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::db::import::{Import, Imported, NewImport};
 use crate::db::locked_event::retry;
 use crate::db::{Db, DbError, LockedEvent};
-use crate::domain::audit::{Act, Record, Subject};
+use crate::domain::audit::{Act, Actor, Record, Subject};
 use crate::domain::event::{Event, EventState};
-use crate::domain::ids::{EventId, ImportId, StaffId};
+use crate::domain::ids::{EventId, ImportId};
 use crate::domain::import::{Field, Plan, Reading};
 use crate::domain::reason::Reason;
 
@@ -50,8 +50,8 @@ pub struct Request<'a> {
     pub upload: Option<ImportId>,
     /// Whether those taken are written to.
     pub tell: bool,
-    /// Who imports; nobody signed in on the command line.
-    pub by: Option<StaffId>,
+    /// Who imports.
+    pub by: Actor,
 }
 
 /// What became of the wish to import a file.
@@ -99,6 +99,7 @@ async fn start_locked(
         event.merge_upload(upload, same.id).await?;
     }
     if let Some(same) = same.as_ref().filter(|same| same.finished_at.is_some()) {
+        event.remember(&same.id).await?;
         return Ok(StartOutcome::AlreadyDone(Box::new(same.clone())));
     }
     let state = event.event().state;
@@ -110,6 +111,7 @@ async fn start_locked(
     }
     event.set_importing_until(Some(event.now() + LEASE)).await?;
     if let Some(same) = same {
+        event.remember(&same.id).await?;
         return Ok(StartOutcome::Resumed(Box::new(same)));
     }
     let new = NewImport {
@@ -118,7 +120,9 @@ async fn start_locked(
         rows_total: request.plan.people.len(),
         tell: request.tell,
     };
-    Ok(StartOutcome::Started(event.begin_import(&new, request.upload, request.file_name, request.by).await?))
+    let id = event.begin_import(&new, request.upload, request.file_name, request.by).await?;
+    event.remember(&id).await?;
+    Ok(StartOutcome::Started(id))
 }
 
 /// How far an import is.
@@ -197,13 +201,13 @@ async fn step_locked(
     // A newer program may read the file otherwise: from the beginning, then. Whoever was taken is not again.
     let from = if import.rows_total == total { import.rows_done } else { 0 };
     let to = from + most.clamp(1, MOST_PER_STEP).min(total - from);
-    let imported: Imported = event.import_people(&plan.people[from..to], import.tell, import.actor()).await?;
+    let imported: Imported = event.import_people(&plan.people[from..to], import.tell, import.actor).await?;
     let (now, finished) = (event.now(), to == total);
     event.advance_import(id, (to, total), &imported, now + TAKEN_OVER, finished).await?;
     event.set_importing_until((!finished).then_some(now + LEASE)).await?;
     if finished {
         let subject = Subject::Event(event.id());
-        event.record(Record::new(event.now(), import.actor(), Act::Imported, subject, Reason::Imported));
+        event.record(Record::new(event.now(), import.actor, Act::Imported, subject, Reason::Imported));
         event.want_pass();
     }
     let taken = import.taken + imported.taken;

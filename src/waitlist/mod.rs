@@ -20,6 +20,7 @@ mod ending;
 pub mod events;
 pub mod import;
 pub mod join;
+pub mod keys;
 pub mod leave;
 pub mod lists;
 pub mod on_behalf;
@@ -29,9 +30,11 @@ pub mod pass;
 pub mod places;
 pub mod placing;
 pub mod reconcile;
+pub mod replay;
 pub mod staff_offers;
 pub mod telling;
 pub mod together;
+pub mod uploads;
 pub mod visitors;
 
 /// The waitlist: the database, the secret from which tokens and codes are derived, and the way to booking services. Cheap to clone.

@@ -19,8 +19,9 @@ use crate::db::booking_attempts::{AttemptSheet, Leased};
 use crate::domain::audit::Actor;
 use crate::domain::ids::{AttemptId, EventId, OfferId};
 use crate::domain::offer::OfferState;
-use crate::domain::outside::{AttemptAct, AttemptOutcome, Gate, wait_after};
+use crate::domain::outside::{AttemptAct, AttemptOutcome, Gate, fit_reference, wait_after};
 use crate::domain::reason::StaffReason;
+use crate::domain::words;
 use crate::failpoint;
 
 /// How long a second tap waits for the first one's outcome.
@@ -28,6 +29,16 @@ const SOON: Duration = Duration::from_secs(3);
 
 /// How often it looks whether another process settled it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+words! {
+    /// What staff see at the booking service.
+    LookedUp {
+        /// It has the booking.
+        Booked = "booked",
+        /// It does not have it.
+        NotBooked = "not_booked",
+    }
+}
 
 /// What staff say of a call that the booking service never answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +50,25 @@ pub enum Resolution {
     },
     /// The service does not have it.
     NotBooked,
+}
+
+impl Resolution {
+    /// What staff saw when they looked up a call for this. Of places that were to be given back no reference is needed.
+    ///
+    /// # Errors
+    /// What is wrong with the reference, in words.
+    pub fn of(act: AttemptAct, came: LookedUp, reference: &str) -> Result<Self, &'static str> {
+        match (came, fit_reference(reference)) {
+            (LookedUp::NotBooked, _) => Ok(Self::NotBooked),
+            (LookedUp::Booked, Some(reference)) => Ok(Self::Booked { reference }),
+            (LookedUp::Booked, None) if act == AttemptAct::Release => {
+                Ok(Self::Booked { reference: String::new() })
+            }
+            (LookedUp::Booked, None) => {
+                Err("Enter the reference that the service shows: up to 64 plain characters.")
+            }
+        }
+    }
 }
 
 /// What came of saying so.
@@ -226,28 +256,40 @@ impl Waitlist {
         actor: Actor,
         reason: &StaffReason,
     ) -> Result<ResolveOutcome, DbError> {
-        let sheet = self.db.attempt_sheet(event, attempt).await?;
-        if sheet.attempt.outcome != AttemptOutcome::Unresolved {
-            return Ok(ResolveOutcome::Already(sheet.attempt.outcome));
+        let outcome = decide!(self, event, async |event| {
+            let known = event.attempt(attempt).await?;
+            let said = if event.done_before::<bool>().await?.is_some() {
+                ResolveOutcome::Resolved
+            } else if known.outcome != AttemptOutcome::Unresolved {
+                ResolveOutcome::Already(known.outcome)
+            } else if known.leased_until.is_some_and(|until| until > event.now()) {
+                ResolveOutcome::CallUnderWay
+            } else {
+                settle(event, attempt, &looked_up(known.act, resolution), Whose::Staff(actor, reason))
+                    .await?;
+                event.remember(&true).await?;
+                return Ok(ResolveOutcome::Resolved);
+            };
+            event.nothing_to_write();
+            Ok(said)
+        })
+        .await?;
+        self.db.hints().booking.notify_one();
+        self.db.hints().settled.notify_waiters();
+        Ok(outcome)
+    }
+}
+
+/// What staff saw, as the service would have said it.
+fn looked_up(act: AttemptAct, resolution: &Resolution) -> Came {
+    let by_staff = || "staff looked it up".to_owned();
+    match (act, resolution) {
+        (AttemptAct::Reserve, Resolution::Booked { reference }) => {
+            Came::Of(Verdict::Booked { reference: reference.clone() })
         }
-        let now = self.db.now().await?;
-        if sheet.attempt.leased_until.is_some_and(|until| until > now) {
-            return Ok(ResolveOutcome::CallUnderWay);
-        }
-        let came = match (sheet.attempt.act, resolution) {
-            (AttemptAct::Reserve, Resolution::Booked { reference }) => {
-                Came::Of(Verdict::Booked { reference: reference.clone() })
-            }
-            (AttemptAct::Reserve, Resolution::NotBooked) => {
-                Came::Of(Verdict::NotDone("staff looked it up".to_owned()))
-            }
-            (AttemptAct::Release, Resolution::NotBooked) => Came::Back(GivenBack::Done),
-            (AttemptAct::Release, Resolution::Booked { .. }) => {
-                Came::Back(GivenBack::NotYet("staff looked it up".to_owned()))
-            }
-        };
-        self.settle(event, attempt, came, Whose::Staff(actor, reason)).await?;
-        Ok(ResolveOutcome::Resolved)
+        (AttemptAct::Reserve, Resolution::NotBooked) => Came::Of(Verdict::NotDone(by_staff())),
+        (AttemptAct::Release, Resolution::NotBooked) => Came::Back(GivenBack::Done),
+        (AttemptAct::Release, Resolution::Booked { .. }) => Came::Back(GivenBack::NotYet(by_staff())),
     }
 }
 

@@ -90,8 +90,9 @@ async fn bytes(field: &mut Field<'_>, most: usize) -> Result<Option<Vec<u8>>, Er
     Ok(bytes)
 }
 
-/// Some browsers send a whole path.
-fn base_name(path: &str) -> String {
+/// What a file is called, safe to print: some browsers send a whole path.
+#[must_use]
+pub fn base_name(path: &str) -> String {
     inert(path.rsplit(['/', '\\']).next().unwrap_or_default(), 120)
 }
 

@@ -6,6 +6,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use fairlist::db::Db;
 use fairlist::db::keys::NewKey;
+use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::{KeyId, OrganizationId, StaffId};
 use fairlist::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use fairlist::domain::secret::token_hash;
@@ -102,6 +103,15 @@ impl Program {
     }
 
     pub async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Reply {
+        self.send_as(method, path, body.map(|body| ("application/json", body.to_string().into_bytes()))).await
+    }
+
+    /// Brings a file.
+    pub async fn upload(&self, path: &str, csv: impl Into<Vec<u8>>) -> Reply {
+        self.send_as(Method::POST, path, Some(("text/csv", csv.into()))).await
+    }
+
+    async fn send_as(&self, method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> Reply {
         let mut request = Request::builder().method(method).uri(path).header(HOST, "localhost");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -110,9 +120,9 @@ impl Program {
             request = request.header(HeaderName::from_static(name), value);
         }
         let body = match body {
-            Some(body) => {
-                request = request.header(CONTENT_TYPE, "application/json");
-                Body::from(body.to_string())
+            Some((kind, body)) => {
+                request = request.header(CONTENT_TYPE, kind);
+                Body::from(body)
             }
             None => Body::empty(),
         };
@@ -136,6 +146,9 @@ pub async fn add_key(
     let expires_at = db.now().await.expect("the time") + chrono::Duration::days(365);
     let new =
         NewKey { name: KeyName::parse("Ticket shop").expect("a name"), scopes: scopes.to_vec(), expires_at };
-    let id = db.add_key(organization, &new, token_hash(&token), &hint(&token), by).await.expect("a key");
+    let id = KeyId(db.entropy().id());
+    let shown = (token_hash(&token), hint(&token));
+    let by = Actor::Staff(by);
+    assert!(db.add_key(id, organization, &new, (shown.0, &shown.1), by).await.expect("a key"));
     (id, token)
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use fairlist::db::Db;
 use fairlist::db::import::Import;
 use fairlist::domain::allocation::PassOutcome;
+use fairlist::domain::audit::Actor;
 use fairlist::domain::entry::EntryState;
 use fairlist::domain::event::EventState;
 use fairlist::domain::ids::{EntryId, EventId, ImportId};
@@ -52,7 +53,7 @@ impl File {
             plan: &self.plan,
             upload: None,
             tell: false,
-            by: None,
+            by: Actor::Operator,
         }
     }
 
@@ -431,7 +432,7 @@ async fn an_uploaded_file_is_carried_on_by_a_worker_and_forgotten_after_a_week()
     let (database, event) = (&world.database, world.event);
     let db = database.db();
     let file = file(PRETIX_EXPORT);
-    let upload = db.keep_upload(event, "list.csv", PRETIX_EXPORT, None).await.expect("kept");
+    let upload = db.keep_upload(event, "list.csv", PRETIX_EXPORT, Actor::Operator).await.expect("kept");
     let mut worker = Importer::new(db);
     assert_eq!(worker.tick().await.expect("a tick"), Tick::Idle, "not before it is started");
     let request = Request { upload: Some(upload), ..file.request() };
@@ -458,7 +459,7 @@ async fn an_uploaded_file_is_carried_on_by_a_worker_and_forgotten_after_a_week()
     assert_eq!(number(database, "SELECT count(*) FROM entries").await, 1_178);
 
     // The same file, uploaded again, leads to the import that was.
-    let again = db.keep_upload(event, "list.csv", PRETIX_EXPORT, None).await.expect("kept");
+    let again = db.keep_upload(event, "list.csv", PRETIX_EXPORT, Actor::Operator).await.expect("kept");
     let request = Request { upload: Some(again), ..file.request() };
     assert!(matches!(
         import::start(db, event, &request).await.expect("asked"),
@@ -466,7 +467,7 @@ async fn an_uploaded_file_is_carried_on_by_a_worker_and_forgotten_after_a_week()
     ));
     assert!(db.import(event, again).await.is_err(), "the second copy is gone");
 
-    let never = db.keep_upload(event, "never.csv", b"name,email\n", None).await.expect("kept");
+    let never = db.keep_upload(event, "never.csv", b"name,email\n", Actor::Operator).await.expect("kept");
     database.clock().set(database.clock().local() + TimeDelta::days(8));
     assert_eq!(worker.tick().await.expect("a tick"), Tick::Idle);
     assert_eq!(db.import_content(event, upload).await.expect("the import stays"), None);

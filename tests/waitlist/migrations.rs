@@ -138,9 +138,9 @@ VALUES (u('0a'), u('40'), 1, 1, u('cc'), '2027-03-01 09:36Z', '2027-03-01 09:36Z
 INSERT INTO channels (channel, failures, since, paused_until, reason)
 VALUES ('smtp', 2, '2027-03-01 09:50Z', '2027-03-01 10:05Z', 'connection refused');
 INSERT INTO outages (channel, since, until) VALUES ('smtp', '2027-03-01 08:10Z', '2027-03-01 08:40Z');
-INSERT INTO imports (event_id, id, file_name, uploaded_at, made_by, reading, digest, rows_total, rows_done, taken, already,
+INSERT INTO imports (event_id, id, file_name, uploaded_at, actor, actor_id, reading, digest, rows_total, rows_done, taken, already,
                      started_at, finished_at)
-VALUES (u('e0'), u('1a'), 'list.csv', '2027-03-01 09:39Z', u('5a'),
+VALUES (u('e0'), u('1a'), 'list.csv', '2027-03-01 09:39Z', 'staff', u('5a'),
         '{"columns": [["name", 0], ["email", 1]], "zone": "Europe/Berlin", "largest_party": 100}', sha256('list.csv'), 2, 2, 1,
         '[[3, "accepted"]]', '2027-03-01 09:40Z', '2027-03-01 09:40Z');
 "#;

@@ -44,7 +44,7 @@ impl Wire {
         self.fed().await;
         let id = WebhookId(fairlist::clock::Entropy.id());
         let db = self.world.database.db();
-        let added = db.add_webhook(self.world.organization, id, url, kinds, self.world.staff).await;
+        let added = db.add_webhook(self.world.organization, id, url, kinds, self.world.actor()).await;
         assert!(added.expect("added"));
         id
     }
@@ -142,7 +142,7 @@ async fn signatures_verify_by_the_reference_library_before_during_and_after_a_ro
     wire.world.waiting("Ann", 1).await;
     wire.sent().await;
     let db = wire.world.database.db().clone();
-    let staff = wire.world.staff;
+    let staff = wire.world.actor();
     assert_eq!(db.rotate_webhook(organization, id, 1, staff).await.unwrap(), Rotated::To(2));
     assert_eq!(db.rotate_webhook(organization, id, 1, staff).await.unwrap(), Rotated::Elsewhere);
     wire.world.waiting("Ben", 1).await;
@@ -225,9 +225,10 @@ async fn a_broken_endpoint_is_tried_for_three_days_then_stopped_and_loses_nothin
     assert_eq!(wire.receiver.received("/broken").len(), tried.len());
     wire.receiver.answers("/broken", [Answer::Status(200)]);
     let db = wire.world.database.db().clone();
-    assert!(db.start_webhook(wire.world.organization, id, wire.world.staff).await.unwrap());
+    assert!(db.start_webhook(wire.world.organization, id, wire.world.actor()).await.unwrap());
     let dead = positions(&tried)[0];
-    let again = db.replay_webhook(wire.world.organization, id, (dead, dead), wire.world.staff).await.unwrap();
+    let again =
+        db.replay_webhook(wire.world.organization, id, (dead, dead), true, wire.world.actor()).await.unwrap();
     assert_eq!(again, 1);
     wire.sent().await;
     let mut last = positions(&wire.receiver.received("/broken")[tried.len()..]);
@@ -255,7 +256,7 @@ async fn an_endpoint_that_is_gone_is_stopped_at_once() {
     assert_eq!(wire.webhook(id).await.stopped.map(|(why, _)| why), Some(Stopped::Gone));
     // Started again, it is sent what it refused, and what came since.
     wire.receiver.answers("/gone", [Answer::Status(200)]);
-    let (db, by) = (wire.world.database.db(), wire.world.actor().staff().expect("staff"));
+    let (db, by) = (wire.world.database.db(), wire.world.actor());
     assert!(db.start_webhook(wire.world.organization, id, by).await.expect("started"));
     wire.sent().await;
     assert_eq!(wire.receiver.received("/gone").len(), 3);
@@ -419,12 +420,12 @@ async fn a_range_is_sent_again_under_the_same_ids_also_from_before_the_endpoint_
     let first = wire.receiver.received("/again");
     assert_eq!(first.len(), 4);
     let (db, organization, staff) =
-        (wire.world.database.db().clone(), wire.world.organization, wire.world.staff);
+        (wire.world.database.db().clone(), wire.world.organization, wire.world.actor());
     let at = positions(&first);
     let (low, high) = (*at.iter().min().unwrap(), *at.iter().max().unwrap());
-    assert_eq!(db.replay_webhook(organization, id, (low + 1, high - 1), staff).await.unwrap(), 2);
+    assert_eq!(db.replay_webhook(organization, id, (low + 1, high - 1), false, staff).await.unwrap(), 2);
     assert_eq!(
-        db.replay_webhook(organization, id, (low + 1, high - 1), staff).await.unwrap(),
+        db.replay_webhook(organization, id, (low + 1, high - 1), false, staff).await.unwrap(),
         0,
         "they wait already"
     );
@@ -438,7 +439,7 @@ async fn a_range_is_sent_again_under_the_same_ids_also_from_before_the_endpoint_
                 .any(|old| old.header("webhook-id") == one.header("webhook-id") && old.body == one.body)
         );
     }
-    assert_eq!(db.replay_webhook(organization, id, (1, i64::MAX), staff).await.unwrap(), 5);
+    assert_eq!(db.replay_webhook(organization, id, (1, i64::MAX), false, staff).await.unwrap(), 5);
     wire.sent().await;
     assert_eq!(wire.receiver.received("/again").len(), 4 + 2 + 5);
 }

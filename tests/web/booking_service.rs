@@ -16,7 +16,8 @@ use crate::harness::desk::{Desk, does_not_say, says};
 use crate::harness::visitor::Visitor;
 use crate::harness::world::{World, two_hours};
 
-async fn booked_by(service: &BookingService, world: &World) {
+/// The event is booked by this service from now on.
+pub async fn booked_by(service: &BookingService, world: &World) {
     let url = ServiceUrl::parse(&service.url()).expect("local");
     let at = BookAt::Service { url, key: Some(KEY.to_owned()) };
     let saved = world.waitlist.set_booking(world.event, &at, world.actor()).await.expect("set");

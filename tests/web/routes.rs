@@ -204,10 +204,11 @@ impl Stage {
         world.waitlist.hold_draw(world.event, world.actor(), &reason()).await.expect("a draw");
         let bella = world.person("Bella").await;
         let (db, event) = (world.database.db(), world.event);
-        let import = db.keep_upload(event, "list.csv", b"name,email\nDee,dee@example.org\n", None).await;
+        let import =
+            db.keep_upload(event, "list.csv", b"name,email\nDee,dee@example.org\n", world.actor()).await;
         let done = Self::imported(&world).await;
         let webhook = fairlist::domain::ids::WebhookId(fairlist::clock::Entropy.id());
-        db.add_webhook(world.organization, webhook, "https://shop.example/hooks", &[], world.staff)
+        db.add_webhook(world.organization, webhook, "https://shop.example/hooks", &[], world.actor())
             .await
             .expect("a webhook");
         let staff = {
@@ -275,7 +276,7 @@ impl Stage {
         use fairlist::waitlist::import::{self, Importer, Request, StartOutcome, Tick};
 
         let (db, bytes) = (world.database.db(), b"name,email\nEmil,emil@example.org\n".as_slice());
-        let upload = db.keep_upload(world.event, "done.csv", bytes, None).await.expect("uploaded");
+        let upload = db.keep_upload(world.event, "done.csv", bytes, world.actor()).await.expect("uploaded");
         let table = Table::open(bytes).expect("a table");
         let columns = Mapping::guess(&table).columns().collect();
         let event = db.event(world.event).await.expect("the event");
@@ -288,7 +289,7 @@ impl Stage {
             plan: &plan,
             upload: Some(upload),
             tell: false,
-            by: Some(world.staff),
+            by: world.actor(),
         };
         let StartOutcome::Started(id) = import::start(db, world.event, &request).await.expect("an answer")
         else {

@@ -8,7 +8,7 @@ use fairlist::domain::role::Role;
 use super::staff_rule::{fields, post};
 use crate::harness::desk::{Desk, does_not_say, says};
 use crate::harness::visitor::Answer;
-use crate::harness::world::two_hours;
+use crate::harness::world::{World, two_hours};
 
 /// A line of the table: really, and under the rule.
 fn figures(page: &Answer, what: &str) -> (String, String) {
@@ -18,11 +18,15 @@ fn figures(page: &Answer, what: &str) -> (String, String) {
     (cells[2 * line].clone(), cells[2 * line + 1].clone())
 }
 
-/// Three wait. A place comes back: Ada lets it pass, Ben declines, Cy takes it an hour later. Another comes back, and
-/// Ada takes it.
 async fn story() -> Desk {
     let desk = Desk::with(two_hours(), 0).await;
-    let world = &desk.world;
+    past(&desk.world).await;
+    desk
+}
+
+/// Three wait. A place comes back: Ada lets it pass, Ben declines, Cy takes it an hour later. Another comes back, and
+/// Ada takes it.
+pub async fn past(world: &World) {
     let line = world.all_waiting(&["Ada", "Ben", "Cy"]).await;
     world.later(Duration::hours(1));
     world.add_places(1).await;
@@ -40,7 +44,6 @@ async fn story() -> Desk {
     world.later(Duration::minutes(5));
     world.accept(world.live_offer(line[0].id).await.id, line[0].person).await;
     world.later(Duration::hours(3));
-    desk
 }
 
 #[tokio::test]

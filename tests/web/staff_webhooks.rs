@@ -60,7 +60,7 @@ async fn an_endpoint_is_stopped_started_and_tested_and_the_log_says_what_came_of
     let desk = Desk::with(two_hours(), 0).await;
     let (world, id) = (&desk.world, WebhookId(fairlist::clock::Entropy.id()));
     let db = world.database.db();
-    db.add_webhook(world.organization, id, "https://shop.example/hooks", &[], world.staff).await.unwrap();
+    db.add_webhook(world.organization, id, "https://shop.example/hooks", &[], world.actor()).await.unwrap();
     let mut owner = desk.at_work("Olga", Role::Owner).await;
     let path = format!("/staff/webhooks/{id}");
     owner.get(&path).await;
@@ -84,7 +84,7 @@ async fn webhooks_are_for_owners_and_of_their_own_organization() {
     let desk = Desk::with(two_hours(), 0).await;
     let (world, id) = (&desk.world, WebhookId(fairlist::clock::Entropy.id()));
     let db = world.database.db();
-    db.add_webhook(world.organization, id, "https://shop.example/hooks", &[], world.staff).await.unwrap();
+    db.add_webhook(world.organization, id, "https://shop.example/hooks", &[], world.actor()).await.unwrap();
     let path = format!("/staff/webhooks/{id}");
     let mut manager = desk.at_work("Mia", Role::Manager).await;
     does_not_say(&manager.get("/staff").await, "Webhooks");

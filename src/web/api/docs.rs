@@ -29,7 +29,7 @@ use crate::web::page::{Layout, Page};
         description = "A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(Problem, super::lines::Hindered)),
+    components(schemas(Problem, super::lines::Hindered, crate::domain::audit::Act)),
     security(("bearer" = []))
 )]
 pub(super) struct Described;
@@ -82,7 +82,7 @@ fn idempotency_key(needed: bool) -> utoipa::openapi::path::Parameter {
         .parameter_in(ParameterIn::Header)
         .required(if needed { Required::True } else { Required::False })
         .description(Some(
-            "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours.",
+            "A key of your own, such as a UUID: the act is done once, and a repetition answered the same for 24 hours. An answer that shows a secret is not kept: it is made again, the same.",
         ))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255))))
         .build()
@@ -214,9 +214,11 @@ fn families(api: &serde_json::Value) -> Vec<Family> {
 
 fn shown(method: &'static str, path: &str, operation: &serde_json::Value) -> Operation {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
+    // What is no JSON is named by its type.
     let json = |value: &serde_json::Value| {
         let schema = &value["content"]["application/json"]["schema"];
-        schema.is_object().then(|| kind(schema))
+        let other = || value["content"].as_object()?.keys().next().cloned();
+        if schema.is_object() { Some(kind(schema)) } else { other() }
     };
     Operation {
         method: match method {

@@ -14,12 +14,20 @@ use super::problem::{Code, Failed, Refusal};
 use super::signed;
 use crate::db::idempotency::{Claimed, Kept, under};
 use crate::db::limits::Window;
+use crate::domain::import::MAX_UPLOAD_BYTES;
+use crate::domain::key::Scope;
 use crate::web::client::ClientAddress;
 use crate::web::error::Error;
 use crate::web::{Limit, WebState};
 
 /// The most bytes a request's body may have.
 pub const BODY_LIMIT: usize = 256 * 1024;
+
+/// The same for a file of whoever may bring one in: nobody else makes the server read as much.
+fn body_limit(caller: &Caller, path: &str) -> usize {
+    let brings = path.starts_with("/v1/events/") && path.ends_with("/imports");
+    if brings && caller.may(Scope::EntriesImport) { MAX_UPLOAD_BYTES } else { BODY_LIMIT }
+}
 
 /// The key of the caller's own by which an act is done once (draft-ietf-httpapi-idempotency-key-header).
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -170,7 +178,7 @@ async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -
     };
     let Some(key) = key else { return next.run(request).await };
     let (parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, BODY_LIMIT).await else {
+    let Ok(bytes) = to_bytes(body, body_limit(caller, &path)).await else {
         return Error::TooLarge.into_response();
     };
     let hash = |parts: &[&[u8]]| -> [u8; 32] {

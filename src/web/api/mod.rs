@@ -14,6 +14,8 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::WebState;
 
+pub mod audit;
+pub mod booking_service;
 pub mod bookings;
 pub mod caller;
 pub mod capacity;
@@ -23,7 +25,9 @@ pub mod draws;
 pub mod entries;
 pub mod events;
 pub mod guard;
+pub mod imports;
 pub mod json;
+pub mod keys;
 mod known;
 pub mod lines;
 pub mod offering;
@@ -35,9 +39,11 @@ pub mod records;
 pub mod rule;
 pub mod running;
 pub mod signed;
+pub mod simulation;
 pub mod status;
 pub mod transitions;
 pub mod views;
+pub mod webhooks;
 
 /// Routes, with what is said of them.
 pub struct Api {
@@ -89,15 +95,21 @@ fn all() -> Api {
     let api = entries::add(api);
     let api = lines::add(api);
     let api = complaints::add(api);
+    let api = imports::add(api);
     let api = offers::add(api);
     let api = offering::add(api);
     let api = bookings::add(api);
+    let api = booking_service::add(api);
     let api = places::add(api);
     let api = capacity::add(api);
     let api = running::add(api);
     let api = draws::add(api);
     let api = rule::add(api);
+    let api = simulation::add(api);
     let api = records::add(api);
+    let api = audit::add(api);
+    let api = keys::add(api);
+    let api = webhooks::add(api);
     transitions::add(api)
 }
 

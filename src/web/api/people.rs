@@ -38,7 +38,7 @@ pub(super) fn add(api: Api) -> Api {
 
 /// A random token that begins like this.
 #[must_use]
-pub fn new_token(state: &WebState, prefix: &str) -> String {
+fn new_token(state: &WebState, prefix: &str) -> String {
     format!("{prefix}{}", URL_SAFE_NO_PAD.encode(state.db.entropy().bytes()))
 }
 
@@ -163,9 +163,11 @@ async fn end_token(State(state): State<WebState>, caller: Caller) -> Result<Stat
     match caller.who {
         Who::Person(..) => state.db.end_customer_token(caller.token_hash, caller.now).await?,
         Who::Key(_) => {
-            return Err(
-                Refusal::new(Code::WrongState, "An owner takes a key back, on the page of keys.").into()
-            );
+            return Err(Refusal::new(
+                Code::WrongState,
+                "A key is taken back on the page of keys, or by its id: POST /v1/keys/{key}:revoke.",
+            )
+            .into());
         }
     }
     Ok(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! What was told and what was done: messages, the audit, releases with what came of them, and why somebody waits.
+//! What was told and what was done: messages, releases with what came of them, and why somebody waits.
 
 use axum::extract::State;
 use chrono::{DateTime, Utc};
@@ -31,8 +31,6 @@ pub(super) fn add(api: Api) -> Api {
     api.with(routes!(messages))
         .with(routes!(message))
         .with(routes!(send_again))
-        .with(routes!(audit))
-        .with(routes!(anchor))
         .with(routes!(releases))
         .with(routes!(release))
         .with(routes!(explain_event))
@@ -194,104 +192,6 @@ async fn send_again(
         )
         .into()),
     }
-}
-
-/// A record of the audit. What is hashed of it besides, a digest of its note, is in the export of the page *Audit*.
-#[derive(Debug, Serialize, ToSchema)]
-struct RecordView {
-    /// Its number in the event's chain, without a gap.
-    seq: i64,
-    /// When.
-    at: DateTime<Utc>,
-    /// Who: `system`, `person`, `staff`, `key`, `operator`.
-    actor: String,
-    /// Whose id.
-    actor_id: Option<String>,
-    /// What.
-    act: String,
-    /// To what.
-    subject: String,
-    /// Its id.
-    subject_id: String,
-    /// The state before.
-    from: Option<String>,
-    /// The state after.
-    to: Option<String>,
-    /// Why.
-    reason: String,
-    /// The entry concerned.
-    entry: Option<String>,
-    /// The entry's place in the order.
-    order_key: Option<String>,
-    /// Under which version of the rule.
-    policy_version: Option<i32>,
-    /// The hash of this record and all before.
-    hash: String,
-}
-
-/// The audit of an event
-///
-/// In order, from the beginning. `after` is the last `seq`. `fairlist verify` checks the export of the page, not this. Scope `audit:read`.
-#[utoipa::path(get, path = "/v1/events/{event}/audit", tag = "Audit", params(("event" = String, Path), Paging),
-    responses((status = 200, description = "A page of records.", body = Listed<RecordView>)))]
-async fn audit(
-    State(state): State<WebState>,
-    caller: Caller,
-    Path(event): Path<String>,
-    Query(paging): Query<Paging>,
-) -> Result<Answer<Listed<RecordView>>, Failed> {
-    caller.require(Scope::AuditRead)?;
-    let event = caller.event(&state, &event).await?;
-    let after = paging.parse(|text| text.parse::<i64>().ok())?.unwrap_or(0);
-    let rows = state.db.audit_records(event.id, after, paging.one_more()).await?;
-    Ok(Answer::ok(Listed::of(
-        rows,
-        paging.limit(),
-        |full| full.record.seq.to_string(),
-        |full| RecordView {
-            seq: full.record.seq,
-            at: full.record.at,
-            actor: full.record.actor,
-            actor_id: full.record.actor_id.map(|id| id.to_string()),
-            act: full.record.act,
-            subject: full.record.subject,
-            subject_id: full.record.subject_id.to_string(),
-            from: full.record.from_state,
-            to: full.record.to_state,
-            reason: full.record.reason,
-            entry: full.record.entry_id.map(|id| id.to_string()),
-            order_key: full.record.order_key,
-            policy_version: full.record.policy_version,
-            hash: hex::encode(full.hash),
-        },
-    )))
-}
-
-/// The head of a chain, to be kept elsewhere.
-#[derive(Debug, Serialize, ToSchema)]
-struct AnchorView {
-    /// The number of the last record.
-    seq: i64,
-    /// Its hash.
-    hash: String,
-    /// When.
-    at: Option<DateTime<Utc>>,
-}
-
-/// The head of an event's audit
-///
-/// Keep it elsewhere: `fairlist verify` then finds whether the end was cut off. Scope `audit:read`.
-#[utoipa::path(get, path = "/v1/events/{event}/audit/anchor", tag = "Audit", params(("event" = String, Path)),
-    responses((status = 200, description = "The head.", body = AnchorView)))]
-async fn anchor(
-    State(state): State<WebState>,
-    caller: Caller,
-    Path(event): Path<String>,
-) -> Result<Answer<AnchorView>, Failed> {
-    caller.require(Scope::AuditRead)?;
-    let event = caller.event(&state, &event).await?;
-    let anchor = state.db.anchor_of_event(event.id).await?;
-    Ok(Answer::ok(AnchorView { seq: anchor.seq, hash: hex::encode(anchor.hash), at: anchor.at }))
 }
 
 /// Places that came back together.

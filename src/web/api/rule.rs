@@ -172,7 +172,7 @@ async fn versions(
 /// What the rule is to be. What is left out stays; what is null is emptied.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct PolicyChange {
+pub(super) struct PolicyChange {
     /// In which order people are served.
     ordering: Option<Ordering>,
     /// What an offer is.
@@ -223,7 +223,8 @@ struct PolicyChange {
     #[serde(default)]
     #[schema(value_type = Option<Beacon>)]
     beacon: Given<Beacon>,
-    /// Why.
+    /// Why; to try a rule out needs no reason.
+    #[serde(default)]
     reason: String,
     /// In one's own words.
     #[serde(default)]
@@ -231,7 +232,7 @@ struct PolicyChange {
 }
 
 impl PolicyChange {
-    fn over(&self, before: &Policy) -> Result<Policy, Failed> {
+    pub(super) fn over(&self, before: &Policy) -> Result<Policy, Failed> {
         let bands = match &self.bands {
             Some(bands) => {
                 let plain = |band: &BandView| is_plain_line(&band.name) && is_plain_line(&band.reason);
@@ -296,7 +297,7 @@ impl PolicyChange {
     }
 }
 
-fn refused(error: PolicyError) -> Refusal {
+pub(super) fn refused(error: PolicyError) -> Refusal {
     Refusal::field(field_of(error), error)
 }
 

@@ -9,14 +9,25 @@ use serde::Deserialize;
 use super::caller::{Caller, Who};
 use super::guard::BODY_LIMIT;
 use super::problem::{Code, Failed, Refusal};
+use crate::db::keys::ApiKey;
 use crate::domain::ids::KeyId;
+use crate::domain::key::Scope;
 use crate::domain::secret::token_hash;
-use crate::domain::webhook::{SignatureError, verify};
+use crate::domain::webhook::{SignatureError, shown, verify};
 use crate::web::error::Error;
 use crate::web::{Limit, WebState};
 
 /// The one address to which what is signed may be sent.
 pub const ADDRESS: &str = "/v1/internal/capacity-released";
+
+/// Where the program with this key sends what it signs, and the secret to sign it with; where it may tell of capacity.
+#[must_use]
+pub fn signing(state: &WebState, key: &ApiKey) -> Option<(String, String)> {
+    key.scopes.contains(&Scope::PlacesWrite).then(|| {
+        let address = format!("{}{ADDRESS}?key={}", state.settings.origin(), key.id);
+        (address, shown(&state.secret.telling_key(key.id)))
+    })
+}
 
 const HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 

@@ -1,8 +1,6 @@
 //! Verifying a chain where it is kept, and taking its head along, or having it mailed, as an anchor. Looking changes
 //! nothing; a chain too long for a page is left to `fairlist verify`.
 
-use std::time::Duration;
-
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -20,7 +18,6 @@ use super::frame::{EventFrame, Tab, path};
 use crate::db::audit_chains::{AnchorMailed, ChainCheck};
 use crate::domain::audit::ChainOf;
 use crate::domain::audit::anchor::{Anchor, ORGANIZATION};
-use crate::domain::audit::chain::ChainFault;
 use crate::domain::ids::EventId;
 use crate::domain::role::Act;
 use crate::domain::standing::grouped;
@@ -34,9 +31,6 @@ pub(super) fn router() -> Router<WebState> {
         .route("/audit/anchor.json", get(anchor_of_organization))
         .route("/audit/anchor", post(mail_of_organization))
 }
-
-/// How long a page computes.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What verifying came to, and what can be done with it: the field `verified` of both pages.
 #[derive(Debug)]
@@ -58,11 +52,8 @@ impl Verified {
         base: String,
         name: String,
     ) -> Result<Self, Error> {
-        let check = state.db.check_chain(of, PATIENCE).await?;
-        let sound = matches!(check, ChainCheck::Sound(_) | ChainCheck::Unfinished(_));
-        if !sound {
-            state.db.metrics().audit_failed("verified");
-        }
+        let check = state.db.verify_chain(of).await?;
+        let sound = check.fault().is_none();
         Ok(Self { check, base, name, may_anchor: sound && staff.may(Act::TakeAnchor) })
     }
 
@@ -93,32 +84,12 @@ impl Verified {
 
     /// What is wrong.
     fn fault(&self) -> Option<String> {
-        match self.check {
-            ChainCheck::Fault(fault) => Some(fault.to_string()),
-            ChainCheck::Length { last, head } if last < head => Some(format!(
-                "The audit ends with record {last}, and its head is record {head}: the end was cut off."
-            )),
-            ChainCheck::Length { last, head } => Some(format!(
-                "The audit goes on to record {last}, and its head is record {head}: something was added past the \
-                 program."
-            )),
-            ChainCheck::Head(last) => Some(format!(
-                "The head is not the hash of record {last}, the last: one of the two was altered."
-            )),
-            ChainCheck::Sound(_) | ChainCheck::Unfinished(_) => None,
-        }
+        self.check.fault()
     }
 
     /// The first record that is not sound.
     fn at(&self) -> Option<i64> {
-        match self.check {
-            ChainCheck::Fault(ChainFault::Altered(seq) | ChainFault::Again(seq) | ChainFault::Note(seq)) => {
-                Some(seq)
-            }
-            ChainCheck::Fault(ChainFault::Missing { first, .. }) => Some(first),
-            ChainCheck::Length { last, .. } | ChainCheck::Head(last) => Some(last),
-            ChainCheck::Sound(_) | ChainCheck::Unfinished(_) => None,
-        }
+        self.check.at()
     }
 
     /// The head: its number and its hash.

@@ -21,11 +21,11 @@ use super::frame::{EventFrame, Tab, isolated, places};
 use super::words;
 use crate::db::booking_services::{BookingService, Circuit};
 use crate::domain::ids::{AttemptId, EventId, OfferId};
-use crate::domain::outside::{Attempt, AttemptAct, AttemptOutcome, ServiceUrl, fit_reference};
+use crate::domain::outside::{Attempt, AttemptAct, AttemptOutcome, ServiceState, ServiceUrl, service_key};
 use crate::domain::role::Act;
 use crate::domain::when::When;
 use crate::waitlist::booking_settings::{BookAt, BookAtOutcome};
-use crate::waitlist::outside::{Resolution, ResolveOutcome};
+use crate::waitlist::outside::{LookedUp, Resolution, ResolveOutcome};
 
 pub(super) fn router() -> Router<WebState> {
     Router::new()
@@ -35,9 +35,6 @@ pub(super) fn router() -> Router<WebState> {
 
 /// Attempts on the page: all that are open, and the latest others.
 const ROWS: i64 = 100;
-
-/// The longest key that is taken.
-const LONGEST_KEY: usize = 500;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -123,12 +120,10 @@ impl ServicePage {
 
     /// The state of the circuit, as a chip: its look and its word.
     fn chip(&self) -> (&'static str, &'static str) {
-        if self.circuit.open_until.is_some_and(|until| until > self.frame.now()) {
-            ("contact_problem", "left alone")
-        } else if self.circuit.failures > 0 {
-            ("paused", "failing")
-        } else {
-            ("open", "called as usual")
+        match self.circuit.state(self.frame.now()) {
+            ServiceState::LeftAlone => ("contact_problem", "left alone"),
+            ServiceState::Failing => ("paused", "failing"),
+            ServiceState::Called => ("open", "called as usual"),
         }
     }
 
@@ -202,15 +197,12 @@ async fn save(
     staff.require(Act::EditEvents)?;
     let event = staff.event(&state, event).await?.id;
     let mut errors = Errors::default();
-    let key = form.key.trim();
-    if key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        errors.add("key", "Use at most 500 printable characters without spaces.");
-    }
+    let key = errors.check("key", service_key(&form.key)).flatten();
     let at = match form.at.as_str() {
         "here" => Some(BookAt::Here),
         "service" => errors
             .check("base_url", ServiceUrl::parse(&form.base_url))
-            .map(|url| BookAt::Service { url, key: (!key.is_empty()).then(|| key.to_owned()) }),
+            .map(|url| BookAt::Service { url, key }),
         _ => {
             errors.add("at", "Choose where places are booked.");
             None
@@ -346,21 +338,9 @@ async fn resolve(
     let mut errors = Errors::default();
     let reason = ActForm { reason: form.reason.clone(), note: form.note.clone(), ..ActForm::default() }
         .reason(&mut errors);
-    let resolution = match (form.came.as_str(), fit_reference(&form.reference)) {
-        ("not_booked", _) => Some(Resolution::NotBooked),
-        ("booked", Some(reference)) => Some(Resolution::Booked { reference }),
-        ("booked", None) if known.act == AttemptAct::Release => {
-            Some(Resolution::Booked { reference: String::new() })
-        }
-        ("booked", None) => {
-            errors.add("reference", "Enter the reference that the service shows: up to 64 plain characters.");
-            None
-        }
-        _ => {
-            errors.add("came", "Say what the service shows.");
-            None
-        }
-    };
+    let came = errors.check("came", LookedUp::parse(&form.came).ok_or("Say what the service shows."));
+    let resolution =
+        came.and_then(|came| errors.check("reference", Resolution::of(known.act, came, &form.reference)));
     let (Some(reason), Some(resolution)) = (reason, resolution) else {
         return ResolvePage::answer(&state, &staff, (event, attempt), form, errors).await;
     };

@@ -142,7 +142,7 @@ async fn organization_audit(State(state): State<WebState>, staff: Staff) -> Resu
 }
 
 /// A whole chain, the oldest first, with everything that is hashed and the hash: who has it can check it.
-fn chain(state: &WebState, of: ChainOf, name: &str) -> Response {
+pub fn chain(state: &WebState, of: ChainOf, name: &str) -> Response {
     let db = state.db.clone();
     let head = lines([audit::file::COLUMNS.map(str::to_owned)]);
     // From below the first number, so that no record is left out.

@@ -23,15 +23,15 @@ use super::frame::{EventFrame, Tab};
 use crate::db::import::Import;
 use crate::domain::event::{Event, EventState};
 use crate::domain::ids::{EventId, ImportId};
-use crate::domain::import::{Plan, Reading, Table};
+use crate::domain::import::{Asked, Look};
 use crate::domain::role::Act;
 use crate::domain::when;
-use crate::waitlist::import::{self, Request, StartOutcome};
+use crate::waitlist::import::StartOutcome;
+use crate::waitlist::uploads;
 
 mod look;
 mod pages;
 
-use look::{Asked, Look};
 use pages::{PreviewPage, ProgressPage, UploadPage, count};
 
 /// Below an event.
@@ -95,16 +95,13 @@ async fn upload(
             return upload_page(&state, &staff, event, errors, StatusCode::PAYLOAD_TOO_LARGE).await;
         }
     };
-    let (bytes, opened) = apart(move || {
-        let opened = Table::open(&bytes).map(drop);
-        (bytes, opened)
-    })
-    .await?;
-    if let Err(why) = opened {
-        errors.add("file", why);
-        return upload_page(&state, &staff, event, errors, StatusCode::UNPROCESSABLE_ENTITY).await;
-    }
-    let id = state.db.for_workers().keep_upload(event.id, &name, &bytes, Some(staff.member.id)).await?;
+    let id = match uploads::keep(&state.db, event.id, &name, bytes, staff.actor()).await? {
+        Ok(id) => id,
+        Err(why) => {
+            errors.add("file", why);
+            return upload_page(&state, &staff, event, errors, StatusCode::UNPROCESSABLE_ENTITY).await;
+        }
+    };
     Ok(Redirect::to(&path(event.id, id)).into_response())
 }
 
@@ -120,7 +117,7 @@ async fn show(
     if import.started_at.is_some() {
         return progress_page(&state, &staff, event, import).await;
     }
-    let look = look_at(&state, &event, &import, Asked::from_form(&query), staff.now).await?;
+    let look = uploads::look(&state.db, &event, id, Asked::from_form(&query), staff.now).await?;
     let errors = Errors::default();
     preview_page(&state, &staff, event, import, look, errors, StatusCode::OK).await
 }
@@ -158,48 +155,11 @@ async fn progress_page(
     let mut plan = None;
     if import.finished_at.is_none() {
         layout = layout.live(2);
-    } else if let Some(reading) = import.reading.clone() {
-        plan = kept_plan(state, &import, reading, staff.now).await?;
+    } else {
+        plan = uploads::kept_plan(&state.db, &import, staff.now).await?;
     }
     Ok(Page(ProgressPage { layout, frame: EventFrame::new(event, Tab::Queue, staff.now), import, plan })
         .into_response())
-}
-
-/// What a file became whose import is done, while the file is kept.
-async fn kept_plan(
-    state: &WebState,
-    import: &Import,
-    reading: Reading,
-    now: chrono::DateTime<chrono::Utc>,
-) -> Result<Option<Plan>, Error> {
-    let Some(bytes) = state.db.for_workers().import_content(import.event, import.id).await? else {
-        return Ok(None);
-    };
-    let already = import.already.clone();
-    let plan = apart(move || {
-        let mut plan = reading.plan(&bytes, now).ok()?;
-        plan.leave_out(&already);
-        Some(plan)
-    });
-    plan.await
-}
-
-/// Reads the kept file as asked for, and leaves out whoever is on the list already.
-async fn look_at(
-    state: &WebState,
-    event: &Event,
-    import: &Import,
-    asked: Asked,
-    now: chrono::DateTime<chrono::Utc>,
-) -> Result<Look, Error> {
-    let content = state.db.for_workers().import_content(event.id, import.id).await?.ok_or(Error::NotFound)?;
-    let empty = import::reading(&state.db, event, Vec::new()).await?;
-    let mut look = apart(move || Look::at(content, &asked, &empty, now)).await?;
-    if let Ok(plan) = &mut look.plan {
-        let listed = state.db.for_workers().listed_among(event, &plan.people).await?;
-        plan.leave_out(&listed);
-    }
-    Ok(look)
 }
 
 async fn start(
@@ -214,36 +174,13 @@ async fn start(
         // A second click.
         return Ok(Redirect::to(&path(event.id, id)).into_response());
     }
-    let content = state.db.for_workers().import_content(event.id, id).await?.ok_or(Error::NotFound)?;
-    let empty = import::reading(&state.db, &event, Vec::new()).await?;
-    let (asked, now) = (Asked::from_form(&form), staff.now);
-    let look = apart(move || Look::at(content, &asked, &empty, now)).await?;
     let mut errors = Errors::default();
-    let outcome = match &look.plan {
-        Ok(plan) => {
-            let request = Request {
-                file_name: &import.file_name,
-                bytes: &look.bytes,
-                reading: &look.reading,
-                plan,
-                upload: Some(id),
-                tell: form.get("tell").is_some_and(|tell| tell == "yes"),
-                by: Some(staff.member.id),
-            };
-            import::start(&state.db.for_workers(), event.id, &request).await?
-        }
-        Err(_) => {
-            return preview_page(
-                &state,
-                &staff,
-                event,
-                import,
-                look,
-                errors,
-                StatusCode::UNPROCESSABLE_ENTITY,
-            )
-            .await;
-        }
+    let (asked, tell) = (Asked::from_form(&form), form.get("tell").is_some_and(|tell| tell == "yes"));
+    let (look, outcome) =
+        uploads::start(&state.db, &event, &import, asked, tell, staff.actor(), staff.now).await?;
+    let Some(outcome) = outcome else {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return preview_page(&state, &staff, event, import, look, errors, status).await;
     };
     let to = match outcome {
         StartOutcome::Started(id) => id,
@@ -288,11 +225,12 @@ async fn report(
 ) -> Result<Response, Error> {
     let event = allowed(&state, &staff, event).await?;
     let import = state.db.import(event.id, id).await?;
-    let plan = match import.reading.clone() {
-        Some(reading) => kept_plan(&state, &import, reading, staff.now).await?,
-        None => look_at(&state, &event, &import, Asked::from_form(&query), staff.now).await?.plan.ok(),
+    let plan = if import.started_at.is_some() {
+        uploads::kept_plan(&state.db, &import, staff.now).await?
+    } else {
+        uploads::look(&state.db, &event, id, Asked::from_form(&query), staff.now).await?.plan.ok()
     };
-    let csv = pages::report_csv(&plan.ok_or(Error::NotFound)?).map_err(Error::internal)?;
+    let csv = uploads::report_csv(&plan.ok_or(Error::NotFound)?).map_err(Error::internal)?;
     Ok((
         [
             (CONTENT_TYPE, "text/csv; charset=utf-8"),
@@ -301,11 +239,6 @@ async fn report(
         csv,
     )
         .into_response())
-}
-
-/// Runs what takes a second away from the threads that answer requests.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.map_err(Error::internal)
 }
 
 fn path(event: EventId, import: ImportId) -> String {

@@ -11,20 +11,18 @@ use serde::Deserialize;
 use std::collections::HashMap;
 
 use super::super::WebState;
-use super::super::api::people::new_token;
 use super::super::api::signed;
 use super::super::csrf::{NoFields, VerifiedForm};
 use super::super::error::Error;
 use super::super::extract::Path;
 use super::super::page::{Errors, Layout, Page, Section, Tone};
 use super::Staff;
-use crate::db::keys::{ApiKey, NewKey};
+use crate::db::keys::ApiKey;
 use crate::domain::ids::KeyId;
-use crate::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
+use crate::domain::key::{KeyName, Scope};
 use crate::domain::role::Act;
-use crate::domain::secret::token_hash;
-use crate::domain::webhook;
 use crate::domain::when::When;
+use crate::waitlist::keys::{self, MakeOutcome, Maker, WantedKey};
 
 pub(super) fn router() -> Router<WebState> {
     Router::new().route("/keys", get(show).post(make)).route("/keys/{key}/revoke", post(revoke))
@@ -147,16 +145,15 @@ async fn make(
         let page = KeysPage::new(&state, &staff, form, errors, None).await?;
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, Page(page)).into_response());
     };
-    let token = new_token(&state, KEY_PREFIX);
-    let (name_shown, may_tell) = (name.as_str().to_owned(), scopes.contains(&Scope::PlacesWrite));
-    let new = NewKey { name, scopes, expires_at: staff.now + Duration::days(days) };
-    let (organization, by) = (staff.member.organization, staff.member.id);
-    let id = state.db.add_key(organization, &new, token_hash(&token), &hint(&token), by).await?;
-    let signing = may_tell.then(|| {
-        let address = format!("{}{}?key={id}", state.settings.origin(), signed::ADDRESS);
-        (address, webhook::shown(&state.secret.telling_key(id)))
-    });
-    let made = Made { name: name_shown, token, signing };
+    let wanted = WantedKey { name, scopes, life: Duration::days(days) };
+    let (organization, by) = (staff.member.organization, Maker::Staff(staff.member.id));
+    let MakeOutcome::Made(key, token) =
+        keys::make(&state.db, &state.secret, organization, wanted, by).await?
+    else {
+        return Err(Error::internal("a key that an owner may not make"));
+    };
+    let signing = signed::signing(&state, &key);
+    let made = Made { name: key.name, token, signing };
     // Not a redirect: the key is nowhere but in this answer.
     let form = KeyForm { lives: "365".to_owned(), ..KeyForm::default() };
     let page = KeysPage::new(&state, &staff, form, Errors::default(), Some(made)).await?;
@@ -170,10 +167,15 @@ async fn revoke(
     VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
 ) -> Result<Redirect, Error> {
     staff.require(Act::ManageKeys)?;
-    if state.db.revoke_key(staff.member.organization, key, staff.member.id).await? {
-        staff.flash(Tone::Done, "Taken back: whoever shows this key is refused from now on.").await?;
-    } else {
-        staff.flash(Tone::Note, "Nothing was done: this key was taken back before.").await?;
-    }
+    let revoked = state.db.revoke_key(staff.member.organization, key, staff.actor()).await?;
+    let (tone, said) = match revoked {
+        0 => (Tone::Note, "Nothing was done: this key was taken back before."),
+        1 => (Tone::Done, "Taken back: whoever shows this key is refused from now on."),
+        _ => (
+            Tone::Done,
+            "Taken back: whoever shows this key, or one that a program made with it, is refused from now on.",
+        ),
+    };
+    staff.flash(tone, said).await?;
     Ok(Redirect::to("/staff/keys"))
 }

@@ -32,7 +32,7 @@ use simulation::Replay;
 mod example;
 mod form;
 mod plot;
-mod simulation;
+pub mod simulation;
 
 pub(super) fn router() -> Router<WebState> {
     Router::new().route("/events/{event}/policy", get(show).post(save))

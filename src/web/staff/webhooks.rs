@@ -222,7 +222,7 @@ async fn add(
     } else {
         Kind::ALL.iter().copied().filter(|kind| wanted(group(*kind))).collect()
     };
-    if !state.db.add_webhook(organization, once, url.as_str(), &kinds, staff.member.id).await? {
+    if !state.db.add_webhook(organization, once, url.as_str(), &kinds, staff.actor()).await? {
         staff
             .flash(Tone::Note, "It was added already. Its secret was shown then; to get another, change it.")
             .await?;
@@ -394,7 +394,7 @@ async fn rotate(
     VerifiedForm(form): VerifiedForm<RotateForm>,
 ) -> Result<Response, Error> {
     let organization = own(&state, &staff, id).await?;
-    match state.db.rotate_webhook(organization, id, form.generation, staff.member.id).await? {
+    match state.db.rotate_webhook(organization, id, form.generation, staff.actor()).await? {
         Rotated::To(generation) => {
             webhook_page(&state, &staff, id, &ListQuery::default(), Some(generation)).await
         }
@@ -417,7 +417,7 @@ async fn stop(
     VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
 ) -> Result<Redirect, Error> {
     let organization = own(&state, &staff, id).await?;
-    let done = state.db.stop_webhook(organization, id, staff.member.id).await?;
+    let done = state.db.stop_webhook(organization, id, staff.actor()).await?;
     let text = if done {
         "Nothing is sent to it any more. What happens from now on waits until it is started again."
     } else {
@@ -434,7 +434,7 @@ async fn start(
     VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
 ) -> Result<Redirect, Error> {
     let organization = own(&state, &staff, id).await?;
-    let done = state.db.start_webhook(organization, id, staff.member.id).await?;
+    let done = state.db.start_webhook(organization, id, staff.actor()).await?;
     let text = if done {
         "It is sent to again, from where it stopped: nothing is left out."
     } else {
@@ -451,7 +451,7 @@ async fn test(
     VerifiedForm(NoFields {}): VerifiedForm<NoFields>,
 ) -> Result<Redirect, Error> {
     let organization = own(&state, &staff, id).await?;
-    state.db.test_webhook(organization, id, staff.member.id).await?;
+    state.db.test_webhook(organization, id, staff.actor()).await?;
     staff
         .flash(Tone::Done, "A test is on its way: what comes of it is in the log below within seconds.")
         .await?;
@@ -478,7 +478,7 @@ async fn replay(
         staff.flash(Tone::Error, "Nothing was done: say from which number of the feed to which.").await?;
         return Ok(Redirect::to(&path(id)));
     };
-    let queued = state.db.replay_webhook(organization, id, (first, last), staff.member.id).await?;
+    let queued = state.db.replay_webhook(organization, id, (first, last), false, staff.actor()).await?;
     let (tone, text) = match queued {
         0 => (
             Tone::Note,

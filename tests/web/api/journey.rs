@@ -131,7 +131,7 @@ async fn every_operation_is_described_served_and_guarded() {
             assert_eq!((reply.status.as_u16(), reply.code()), (401, "unauthorized"), "{about}");
         }
     }
-    assert_eq!(operations, 70);
+    assert_eq!(operations, 101);
     stranger.get("/v1/nothing").await.refused(404, "not_found");
     stranger.post("/v1/resources", json!({})).await.refused(405, "method_not_allowed");
 }

@@ -1,30 +1,37 @@
 //! The API, through the real router.
 
+mod audit;
+mod booking_service;
 mod bookings;
 mod crashes;
 mod entries;
 mod events;
 mod feed;
+mod imports;
 mod journey;
+mod keys;
 mod once;
 mod organization;
 mod outside;
 mod places;
 mod refusals;
+mod simulation;
 mod status;
+mod webhooks;
 
 use axum::Router;
 use fairlist::domain::audit::Actor;
 use fairlist::domain::ids::CodeId;
 use fairlist::domain::key::Scope;
 use fairlist::domain::policy::Policy;
+use fairlist::domain::role::Role;
 use fairlist::domain::secret::Secret;
 use fairlist::web::{self, Settings, WebState};
 use serde_json::{Value, json};
 
 use crate::harness::database::secret;
 use crate::harness::program::{Program, add_key};
-use crate::harness::world::World;
+use crate::harness::world::{World, add_staff};
 
 /// Why staff act, where it does not matter.
 pub fn because() -> Value {
@@ -102,6 +109,21 @@ impl Shop {
         let db = self.world.database.db();
         let organization = db.event(self.world.event).await.expect("the event").organization;
         Program::new(&self.router).with_token(&add_key(db, organization, by, scopes).await.1)
+    }
+
+    /// Whether this lies in what is kept of acts under keys.
+    pub async fn is_kept(&self, text: &str) -> bool {
+        let sql = "SELECT EXISTS (SELECT FROM idempotency_keys
+            WHERE position($1 in coalesce(convert_from(body, 'UTF8'), '') || coalesce(receipt::text, '')) > 0)";
+        sqlx::query_scalar(sql).bind(text).fetch_one(self.world.database.sql()).await.expect("looked")
+    }
+
+    /// Another organization's program, with a key that is good for everything there.
+    pub async fn stranger(&self) -> Program {
+        let db = self.world.database.db();
+        let (organization, staff) =
+            add_staff(&self.world.waitlist, "Elsewhere", "olga@elsewhere.example", Role::Owner).await;
+        Program::new(&self.router).with_token(&add_key(db, organization, staff, Scope::ALL).await.1)
     }
 
     /// A customer's program, with a token got by a code.

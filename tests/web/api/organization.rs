@@ -248,6 +248,6 @@ async fn who_signs_what_it_tells_need_not_show_its_key() {
     // It is good for nothing else, and for nobody once the key is taken back.
     let elsewhere = Program::new(&shop.router).with("webhook-signature", "v1,eA==");
     elsewhere.get("/v1/events").await.refused(401, "unauthorized");
-    assert!(db.revoke_key(organization, key, by).await.expect("taken back"));
+    assert_eq!(db.revoke_key(organization, key, shop.world.actor()).await.expect("taken back"), 1);
     told(key, Some(key), now, &body).await.refused(401, "unauthorized");
 }

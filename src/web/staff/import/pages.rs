@@ -4,10 +4,9 @@ use askama::Template;
 
 use super::super::super::page::{Errors, Layout};
 use super::super::frame::EventFrame;
-use super::look::Look;
+use super::look::{self, Choice};
 use crate::db::import::Import;
-use crate::domain::import::{Field, Plan, Planned, PlannedState, Refusal, Remark, Reported, counted};
-use crate::domain::sheet;
+use crate::domain::import::{Field, Look, Plan, Planned, PlannedState, Refusal, Remark, Reported, counted};
 use crate::domain::standing::grouped;
 use crate::domain::when::When;
 
@@ -166,7 +165,15 @@ impl PreviewPage {
     }
 
     fn report(&self) -> String {
-        format!("{}/report.csv?{}", self.act(), self.look.query())
+        format!("{}/report.csv?{}", self.act(), look::query(&self.look))
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        look::options(&self.look)
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        look::choices(&self.look)
     }
 }
 
@@ -213,19 +220,4 @@ pub(super) fn count(n: usize, what: &str) -> String {
         (_, "person") => format!("{number} people"),
         (_, what) => format!("{number} {what}s"),
     }
-}
-
-/// Everything that is said of rows, a row each. Cells that a spreadsheet would run get the quote that others put
-/// there, too.
-pub(super) fn report_csv(plan: &Plan) -> Result<Vec<u8>, csv::Error> {
-    let mut rows: Vec<(usize, &str, &'static str, String)> = Vec::new();
-    rows.extend(plan.refused.iter().map(|row| (row.line, row.who.as_str(), "no", row.what.to_string())));
-    rows.extend(plan.remarks.iter().map(|row| (row.line, row.who.as_str(), "yes", row.what.to_string())));
-    rows.sort_by_key(|row| row.0);
-    let mut out = csv::Writer::from_writer("\u{FEFF}".as_bytes().to_vec());
-    out.write_record(["line", "person", "taken", "what"])?;
-    for (line, who, taken, what) in rows {
-        out.write_record([line.to_string().as_str(), &sheet::inert(who), taken, &what])?;
-    }
-    out.into_inner().map_err(|error| error.into_error().into())
 }

@@ -9,14 +9,10 @@ use super::plot::Plot;
 use crate::domain::event::Event;
 use crate::domain::offer::OfferKind;
 use crate::domain::policy::{Draws, Mode, Ordering, Policy};
-use crate::domain::simulation::{Figures, Simulation, WhyNot, simulate};
+use crate::domain::simulation::{Figures, Simulation, WhyNot};
 use crate::domain::standing::grouped;
 use crate::domain::when::span;
-
-/// A longer past is not replayed on a page. With 21,000 people a page took two seconds, in a debug build on a busy machine with two
-/// cores.
-const PEOPLE: i64 = 50_000;
-const RECORDS: i64 = 200_000;
+use crate::waitlist::replay::{PEOPLE, RECORDS, Replayed, replay};
 
 /// A line of the table.
 pub(super) struct Row {
@@ -59,25 +55,36 @@ impl Replay {
         policy: &Policy,
         now: DateTime<Utc>,
     ) -> Result<Self, Error> {
-        let size = state.db.past_size(event.id).await?;
-        if size.people > PEOPLE || size.records > RECORDS {
-            return Ok(Self::None(format!(
-                "This list is too long to be replayed on a page: {} have joined it and its record has {} lines. At most \
-                 {} and {} are replayed.",
-                people(size.people),
-                grouped(size.records),
-                people(PEOPLE),
-                grouped(RECORDS),
-            )));
-        }
-        let past = state.db.past(event, now).await?;
-        let rule = policy.clone();
-        let replay = move || simulate(&past, &rule);
-        Ok(match tokio::task::spawn_blocking(replay).await.map_err(Error::internal)? {
-            Err(why_not) => Self::None(sentence(why_not).to_owned()),
-            Ok(simulation) => Self::Shown(Box::new(Shown::of(event, before, policy, &simulation))),
+        Ok(match replay(&state.db, event, policy, now).await? {
+            Replayed::Done(simulation) => {
+                Self::Shown(Box::new(Shown::of(event, before, policy, &simulation)))
+            }
+            not => Self::None(why_not(&not).unwrap_or_default()),
         })
     }
+}
+
+/// Why nothing was replayed, in words.
+#[must_use]
+pub fn why_not(replayed: &Replayed) -> Option<String> {
+    match replayed {
+        Replayed::TooLong { people: joined, records } => Some(format!(
+            "This list is too long to be replayed on a page: {} have joined it and its record has {} lines. At most {} and \
+             {} are replayed.",
+            people(*joined),
+            grouped(*records),
+            people(PEOPLE),
+            grouped(RECORDS),
+        )),
+        Replayed::Not(why_not) => Some(sentence(*why_not).to_owned()),
+        Replayed::Done(_) => None,
+    }
+}
+
+/// What to know of a replay: how much of it was drawn and from what, and what a record cannot tell of such a rule.
+#[must_use]
+pub fn words_of(before: &Policy, policy: &Policy, simulation: &Simulation) -> Vec<String> {
+    [drawn(simulation), notes(before, policy, simulation)].concat()
 }
 
 fn sentence(why_not: WhyNot) -> &'static str {
