@@ -99,8 +99,9 @@ struct MessagesQuery {
 
 /// Messages
 ///
-/// The newest first. Scope `entries:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/messages", tag = "Messages", params(MessagesQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of messages.", body = Listed<MessageView>)))]
 async fn messages(
     State(state): State<WebState>,
@@ -151,8 +152,9 @@ struct MessageWithDeliveries {
 
 /// A message
 ///
-/// With its deliveries, never with its body. Scope `entries:read`.
+/// With its deliveries, never with its body.
 #[utoipa::path(get, path = "/v1/messages/{message}", tag = "Messages", params(("message" = MessageId, Path)),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "The message.", body = MessageWithDeliveries)))]
 async fn message(
     State(state): State<WebState>,
@@ -175,8 +177,9 @@ async fn message(
 
 /// Send a message again
 ///
-/// One that was given up. Scope `messages:write`.
+/// One that was given up.
 #[utoipa::path(post, path = "/v1/messages/{message}:send-again", tag = "Messages", params(("message" = MessageId, Path)),
+    security(("key" = ["messages:write"])),
     responses((status = 200, description = "Queued.", body = MessageView)))]
 async fn send_again(
     State(state): State<WebState>,
@@ -217,7 +220,7 @@ struct RecordView {
     from: Option<String>,
     /// The state after.
     to: Option<String>,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
     /// The entry concerned.
     entry: Option<String>,
@@ -231,8 +234,9 @@ struct RecordView {
 
 /// The audit of an event
 ///
-/// In order, from the beginning. `after` is the last `seq`. `fairlist verify` checks the export of the page, not this. Scope `audit:read`.
+/// In order, from the beginning. `after` is the last `seq`. `fairlist verify` checks the export of the page, not this.
 #[utoipa::path(get, path = "/v1/events/{event}/audit", tag = "Audit", params(("event" = String, Path), Paging),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "A page of records.", body = Listed<RecordView>)))]
 async fn audit(
     State(state): State<WebState>,
@@ -280,8 +284,9 @@ struct AnchorView {
 
 /// The head of an event's audit
 ///
-/// Keep it elsewhere: `fairlist verify` then finds whether the end was cut off. Scope `audit:read`.
+/// Keep it elsewhere: `fairlist verify` then finds whether the end was cut off.
 #[utoipa::path(get, path = "/v1/events/{event}/audit/anchor", tag = "Audit", params(("event" = String, Path)),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "The head.", body = AnchorView)))]
 async fn anchor(
     State(state): State<WebState>,
@@ -326,8 +331,9 @@ impl From<Release> for ReleaseView {
 
 /// The releases of an event
 ///
-/// Places that came back, the newest first. Scope `events:read`.
+/// Places that came back, the newest first.
 #[utoipa::path(get, path = "/v1/resources/{event}/releases", tag = "Explaining", params(("event" = String, Path), Paging),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "A page of releases.", body = Listed<ReleaseView>)))]
 async fn releases(
     State(state): State<WebState>,
@@ -392,9 +398,10 @@ fn skip_word(reason: SkipReason) -> &'static str {
 
 /// Who was next when places came back
 ///
-/// The look at the line that followed: whom it offered a place, and whom it passed over. Scope `entries:read`.
+/// The look at the line that followed: whom it offered a place, and whom it passed over.
 #[utoipa::path(get, path = "/v1/resources/{event}/releases/{release}", tag = "Explaining",
     params(("event" = String, Path), ("release" = ReleaseId, Path)),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "What came of it.", body = ReleaseStory)))]
 async fn release(
     State(state): State<WebState>,
@@ -454,8 +461,9 @@ struct EventExplained {
 
 /// Why is nothing offered?
 ///
-/// How the last look at the line ended, and what holds the places. Scope `events:read`.
+/// How the last look at the line ended, and what holds the places.
 #[utoipa::path(get, path = "/v1/resources/{event}/explanation", tag = "Explaining", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "How things stand.", body = EventExplained)))]
 async fn explain_event(
     State(state): State<WebState>,
@@ -516,6 +524,7 @@ struct EntryExplained {
 ///
 /// Every look at the line since it joined that made offers, and what it meant for the entry. Nobody else is named.
 #[utoipa::path(get, path = "/v1/waitlist/{entry}/explanation", tag = "Explaining", params(("entry" = EntryId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Since it joined.", body = EntryExplained)))]
 async fn explain_entry(
     State(state): State<WebState>,
