@@ -141,7 +141,8 @@ struct BookRequest {
 /// Book
 ///
 /// Places that are free for everybody. Whoever has a live offer is sent to it (a customer), or has it accepted (by a
-/// program). Send an `Idempotency-Key`: without one a repetition books again.
+/// program, if it is of as many places as are to be booked): 409 `already_offered`, with `offer`, otherwise. Send an
+/// `Idempotency-Key`: without one a repetition books again.
 #[utoipa::path(post, path = "/v1/resources/{event}/bookings", tag = "Bookings", params(("event" = String, Path)),
     request_body = BookRequest,
     security(("key" = ["bookings:write"]), ("customer" = [])),

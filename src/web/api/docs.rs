@@ -189,8 +189,8 @@ const CONTRACT: &str = include_str!("../../../tests/booking-service.yaml");
 
 /// Without the marks of code: the page shows sentences. What may be null too says it in one of its parts.
 fn text(value: &Value, field: &str) -> String {
-    let parts = value["oneOf"].as_array().into_iter().flatten();
-    let said = value[field].as_str().or_else(|| parts.filter_map(|part| part[field].as_str()).next());
+    let mut parts = value["oneOf"].as_array().into_iter().flatten();
+    let said = value[field].as_str().or_else(|| parts.find_map(|part| part[field].as_str()));
     said.unwrap_or_default().replace('`', "")
 }
 

@@ -72,8 +72,9 @@ struct AnswerRequest {
 /// for `offer.accepted`, `offer.conflicted` or `offer.pending` with the act `not_booked`. An offer takes ten answers a minute,
 /// so repeat at most every seven seconds.
 /// 409 `in_flight`: the first request with this key is still being answered, repeat. 409 `not_pending`: final, `state` says
-/// what became of it. 409 `taken_by_faster`: of a call, which stays pending. 410: too late. 503 `booking_unavailable`: nothing
-/// was booked, and the offer is as it was; repeat after `Retry-After`.
+/// what became of it. 409 `conflicted`: final, the booking service says that a place is gone. 409 `taken_by_faster`: of a call,
+/// which stays pending. 410: too late. 503 `booking_unavailable`: nothing was booked, and the offer is pending as before; repeat
+/// after `Retry-After`.
 #[utoipa::path(post, path = "/v1/offers/{offer}:accept", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = AnswerRequest,
     security(("key" = ["offers:write"]), ("customer" = [])),

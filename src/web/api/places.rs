@@ -112,7 +112,7 @@ async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AddRequest {
-    /// How many; not counted where `labels` are given. One of the two is needed.
+    /// How many, where they have no names; or else `labels`. One of the two is needed.
     #[schema(minimum = 1, maximum = 10000)]
     count: Option<usize>,
     /// What each is called.

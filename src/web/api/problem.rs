@@ -57,7 +57,7 @@ codes! {
     BadRequest = "bad_request", 400, "The request could not be read", "Mend the request.";
     /// The body is no JSON, or not the JSON that is asked for.
     UnreadableBody = "unreadable_body", 400, "The body could not be read",
-        "Mend the body; detail says where.";
+        "Mend the body; detail says where, and field which part, where it can.";
     /// A field holds what it cannot hold.
     Invalid = "invalid", 400, "A field is not right", "Mend what field names.";
     /// This act needs a key of the caller's own.
