@@ -440,6 +440,13 @@ fn things(api: &Value) -> Vec<Thing> {
                     fields.push(field(known, about, text(about, "description"), needed));
                 }
             }
+            // What each of several words means.
+            let words = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            fields.extend(words.filter_map(|word| {
+                let text = schema["x-enumDescriptions"][word].as_str()?.replace('`', "");
+                let (name, kind, example) = (word.to_owned(), Words::new(), String::new());
+                Some(Field { name, kind, text, needed: false, example })
+            }));
             let base = parts.iter().find_map(|part| part["$ref"].as_str()?.rsplit('/').next());
             let kind = match base {
                 _ if fields.is_empty() => kind(schema),

@@ -26,13 +26,14 @@ use crate::domain::standing::{Line, Sale, position_in_words};
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttributeView {
-    /// Its name for programs.
+    /// Its name for programs, by which `wants` and `attributes` name it. A new attribute gets one made of its label, whatever
+    /// is sent.
     pub key: String,
     /// Its name for people.
     pub label: String,
     /// What its values are.
     pub measure: Measure,
-    /// The values of a choice, in order.
+    /// The values of a choice, in order; a number or a date has none.
     #[serde(default)]
     pub choices: Vec<String>,
 }
