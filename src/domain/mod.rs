@@ -43,10 +43,10 @@ pub mod when;
 
 /// A closed set of words that are the same in code, SQL, pages and API.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),+ }
+        pub enum $name { $($(#[doc = $variant_doc])+ #[serde(rename = $text)] $variant),+ }
 
         impl $name {
             /// Every member, in the order of declaration.
@@ -65,12 +65,19 @@ macro_rules! words {
             }
         }
 
-        // The same words in the description of the API.
+        // The same words, and what each means, in the description of the API.
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let said = |lines: &[&str]| lines.concat().trim().to_owned();
+                let each: std::collections::BTreeMap<&str, String> =
+                    [$(($text, said(&[$($variant_doc),+]))),+].into();
+                let each = serde_json::to_value(each).unwrap_or_default();
+                let extensions = utoipa::openapi::extensions::ExtensionsBuilder::new();
                 utoipa::openapi::schema::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::schema::Type::String)
                     .enum_values(Some(Self::ALL.iter().map(|word| word.as_str())))
+                    .description(Some(said(&[$($doc),+])))
+                    .extensions(Some(extensions.add("x-enumDescriptions", each).build()))
                     .into()
             }
         }

@@ -89,6 +89,83 @@ impl Kind {
         }
     }
 
+    /// What happened, in a few words.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::EntryUnconfirmed => "Somebody joined, and their contact is not confirmed yet",
+            Self::EntryWaiting => "An entry is in the line: new, confirmed, or back after an offer",
+            Self::EntryOffered => "It has a live offer",
+            Self::EntryAccepted => "It has what it asked for",
+            Self::EntryDeclined => "It is off the list after a no",
+            Self::EntryExpired => "It is off the list after no answer",
+            Self::EntryWithdrawn => "It left",
+            Self::EntryRemoved => "Staff took it off the list",
+            Self::EntryLapsed => "It was never confirmed",
+            Self::EntryClosed => "Its event was cancelled or is over",
+            Self::OfferPending => {
+                "An offer can be accepted: made, given again, or as it was after nothing was booked"
+            }
+            Self::OfferAccepting => "It was accepted, and the booking service has not answered yet",
+            Self::OfferAccepted => "It was accepted: the places are booked",
+            Self::OfferDeclined => "It was declined",
+            Self::OfferExpired => "Its deadline passed",
+            Self::OfferRevoked => "It was taken back",
+            Self::OfferConflicted => "The booking service says that the places are gone",
+            Self::OfferDeadlineMoved => "Its deadline moved",
+            Self::PlaceReleased => "A place came free: added, given back, or no longer held",
+            Self::BookingConfirmed => "A place was booked",
+            Self::BookingCancelled => "A booking was cancelled",
+            Self::EventChanged => "An event, its list or its rule changed",
+        }
+    }
+
+    /// The acts by which it comes about: `act` of a transition of this kind is one of them.
+    #[must_use]
+    pub fn acts(self) -> &'static [Act] {
+        match self {
+            Self::EntryUnconfirmed => &[Act::Joined, Act::Reopened],
+            Self::EntryWaiting => &[
+                Act::Joined,
+                Act::Confirmed,
+                Act::Declined,
+                Act::Expired,
+                Act::Revoked,
+                Act::Conflicted,
+                Act::Reopened,
+            ],
+            Self::EntryOffered => &[Act::Offered, Act::Reactivated],
+            Self::EntryRemoved => &[Act::Removed, Act::Revoked],
+            Self::EntryWithdrawn => &[Act::Left],
+            Self::EntryLapsed => &[Act::Lapsed],
+            Self::EntryClosed => &[Act::Closed],
+            Self::EntryDeclined => &[Act::Declined],
+            Self::EntryExpired => &[Act::Expired],
+            Self::EntryAccepted | Self::OfferAccepted => &[Act::Accepted],
+            Self::OfferPending => &[Act::Offered, Act::Reactivated, Act::NotBooked],
+            Self::OfferAccepting => &[Act::Confirming],
+            Self::OfferDeclined => &[Act::Declined, Act::Left],
+            Self::OfferExpired => &[Act::Expired, Act::Left, Act::Removed],
+            Self::OfferRevoked => &[Act::Revoked, Act::Removed],
+            Self::OfferConflicted => &[Act::Conflicted],
+            Self::OfferDeadlineMoved => &[Act::DeadlineMoved],
+            Self::PlaceReleased => &[Act::Added, Act::Released],
+            Self::BookingConfirmed => &[Act::Booked],
+            Self::BookingCancelled => &[Act::Cancelled],
+            Self::EventChanged => &[
+                Act::Created,
+                Act::Changed,
+                Act::Published,
+                Act::Opened,
+                Act::Frozen,
+                Act::Closed,
+                Act::Reopened,
+                Act::RuleChanged,
+                Act::FinalCall,
+            ],
+        }
+    }
+
     fn of_event(act: Act) -> Option<Self> {
         matches!(
             act,
@@ -127,9 +204,10 @@ pub struct Data {
     pub position: i64,
     /// The event.
     pub event_id: EventId,
-    /// The number of the event's audit record. Higher ones of the same event come later in the feed.
+    /// The number of the event's audit record. Higher ones of the same event come later in the feed. It has gaps here:
+    /// not every record goes out.
     pub seq: i64,
-    /// What was done, in the audit's word.
+    /// What was done, in the audit's word. `/v1/docs` lists those of each type; later versions may have more.
     pub act: String,
     /// Why: a code of the published list.
     pub reason: String,

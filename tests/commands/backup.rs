@@ -162,7 +162,7 @@ async fn a_mistake_is_undone_by_going_back_to_the_moment_before_it() {
         ),
     );
     operator.start("back");
-    crate::harness::patience::until("it has gone back", std::time::Duration::from_secs(60), async || {
+    crate::harness::patience::until("it has gone back", std::time::Duration::from_mins(1), async || {
         operator.sql("SELECT pg_is_in_recovery()") == "f"
     })
     .await;

@@ -9,6 +9,7 @@ use fairlist::clock::Clock;
 use fairlist::db::check::CheckSettings;
 use fairlist::db::{Db, PoolSizes, migrate, postgres};
 use fairlist::domain::secret::Secret;
+use fairlist::domain::transition::Kind;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use sqlx::migrate::Migrator;
@@ -87,11 +88,18 @@ impl TestDatabase {
         self.server.as_ref().and_then(OwnServer::postmaster).expect("its own server runs")
     }
 
-    /// The database as the program sees it, once the feed has all that was recorded.
+    /// The database as the program sees it, once the feed has all that was recorded. Every act in it is one of those that
+    /// are published for its kind.
     pub async fn fed(&self) -> &Db {
         let db = self.db();
         for organization in db.unfed_organizations().await.expect("who is to be fed") {
             while db.relay(organization).await.expect("copied").more {}
+        }
+        let sql = "SELECT DISTINCT kind, act FROM transitions";
+        let found: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(self.sql()).await.expect("acts");
+        for (kind, act) in found {
+            let published = Kind::parse(&kind).expect("a kind").acts();
+            assert!(published.iter().any(|known| known.as_str() == act), "{kind} came about by {act}");
         }
         db
     }

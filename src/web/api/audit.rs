@@ -123,6 +123,7 @@ struct RecordsQuery {
 /// checked; `audit.csv` is the same as the file that `fairlist verify` takes. Scope `audit:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/audit", tag = "Audit",
     params(("event" = String, Path), RecordsQuery, Paging),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "A page of records.", body = Listed<RecordView>)))]
 async fn records(
     State(state): State<WebState>,
@@ -149,6 +150,7 @@ async fn records(
 ///
 /// All of it: the file that the page *Audit* gives, which `fairlist verify` checks. Scope `audit:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/audit.csv", tag = "Audit", params(("event" = String, Path)),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "The table.", body = String, content_type = "text/csv")))]
 async fn table(
     State(state): State<WebState>,
@@ -194,6 +196,7 @@ impl From<Anchor> for AnchorView {
 /// Keep it elsewhere, as it is: with it, `fairlist verify` finds whether the end was cut off. (By mail it goes to owners,
 /// from the page *Audit*.) Scope `audit:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/audit/anchor", tag = "Audit", params(("event" = String, Path)),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "The head.", body = AnchorView)))]
 async fn anchor(
     State(state): State<WebState>,
@@ -240,6 +243,7 @@ impl From<ChainCheck> for VerificationView {
 ///
 /// Computes every hash again, where it is kept, for at most three seconds. Looking changes nothing. Scope `audit:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/audit/verification", tag = "Audit", params(("event" = String, Path)),
+    security(("key" = ["audit:read"])),
     responses((status = 200, description = "What it came to.", body = VerificationView)))]
 async fn verification(
     State(state): State<WebState>,
@@ -256,6 +260,7 @@ async fn verification(
 /// What was done outside events: who may act, webhooks, keys. In order, from the beginning. Scope
 /// `organization_audit:read`.
 #[utoipa::path(get, path = "/v1/audit", tag = "Audit", params(Paging),
+    security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "A page of records.", body = Listed<RecordView>)))]
 async fn organization_records(
     State(state): State<WebState>,
@@ -272,6 +277,7 @@ async fn organization_records(
 ///
 /// All of it, for `fairlist verify`. Scope `organization_audit:read`.
 #[utoipa::path(get, path = "/v1/audit.csv", tag = "Audit",
+    security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "The table.", body = String, content_type = "text/csv")))]
 async fn organization_table(State(state): State<WebState>, caller: Caller) -> Result<Response, Failed> {
     caller.require(Scope::OrganizationAuditRead)?;
@@ -282,6 +288,7 @@ async fn organization_table(State(state): State<WebState>, caller: Caller) -> Re
 ///
 /// To be kept elsewhere. Scope `organization_audit:read`.
 #[utoipa::path(get, path = "/v1/audit/anchor", tag = "Audit",
+    security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "The head.", body = AnchorView)))]
 async fn organization_anchor(
     State(state): State<WebState>,
@@ -295,6 +302,7 @@ async fn organization_anchor(
 ///
 /// As that of an event. Scope `organization_audit:read`.
 #[utoipa::path(get, path = "/v1/audit/verification", tag = "Audit",
+    security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "What it came to.", body = VerificationView)))]
 async fn organization_verification(
     State(state): State<WebState>,

@@ -77,6 +77,7 @@ async fn booked_at(state: &WebState, event: &Event) -> Result<Answer<BookedAtVie
 ///
 /// Here, or by a booking service; and how the service does. Its key is never shown. Scope `events:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service", tag = "Booking service", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "As it is now.", body = BookedAtView)))]
 async fn show(
     State(state): State<WebState>,
@@ -106,6 +107,7 @@ struct BookAtRequest {
 /// same. Scope `events:write`.
 #[utoipa::path(put, path = "/v1/events/{event}/booking-service", tag = "Booking service", params(("event" = String, Path)),
     request_body = BookAtRequest,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = BookedAtView)))]
 async fn set(
     State(state): State<WebState>,
@@ -211,6 +213,7 @@ struct AttemptsQuery {
 /// The newest first. Scope `entries:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service/attempts", tag = "Booking service",
     params(("event" = String, Path), AttemptsQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of attempts.", body = Listed<AttemptView>)))]
 async fn attempts(
     State(state): State<WebState>,
@@ -232,6 +235,7 @@ async fn attempts(
 /// Scope `entries:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service/attempts/{attempt}", tag = "Booking service",
     params(("event" = String, Path), ("attempt" = AttemptId, Path)),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "The attempt.", body = AttemptView)))]
 async fn attempt(
     State(state): State<WebState>,
@@ -268,6 +272,7 @@ struct ResolveRequest {
 /// be given back and are not booked any more, they are free. Scope `offers:write`.
 #[utoipa::path(post, path = "/v1/events/{event}/booking-service/attempts/{attempt}:resolve", tag = "Booking service",
     params(("event" = String, Path), ("attempt" = AttemptId, Path)), request_body = ResolveRequest,
+    security(("key" = ["offers:write"])),
     responses((status = 200, description = "It is settled.", body = AttemptView)))]
 async fn resolve(
     State(state): State<WebState>,

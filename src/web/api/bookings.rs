@@ -88,9 +88,10 @@ pub(super) fn parse_cursor<I: std::str::FromStr>(text: &str) -> Option<(DateTime
 
 /// The bookings of an event
 ///
-/// The newest first. Scope `entries:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/resources/{event}/bookings", tag = "Bookings",
     params(("event" = String, Path), BookingsQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of bookings.", body = Listed<BookingRow>)))]
 async fn list(
     State(state): State<WebState>,
@@ -117,18 +118,22 @@ struct BookRequest {
     party: i32,
     /// What is wanted of a place, by the keys of the event's attributes; anything without it.
     #[serde(default)]
+    #[schema(schema_with = super::views::wants_described)]
     wants: WantsView,
-    /// For programs: the address of the person.
+    /// Needed by programs: the address of the person.
+    #[schema(example = "ada@example.org")]
     email: Option<String>,
-    /// For programs: what the person wants to be called; kept only for an address that is new.
+    /// Needed by programs, also for an address that is known: what the person wants to be called. It is kept only for an
+    /// address that is new.
+    #[schema(example = "Ada Lovelace")]
     name: Option<String>,
     /// For programs with the scope `reservations:override`: take places that are held for the waitlist, for a reason.
     #[serde(default)]
     override_reservation: bool,
-    /// For programs: why.
+    /// Needed by programs: why, a code of `GET /v1/reasons` with `for_staff`.
     #[serde(default)]
     reason: String,
-    /// For programs: in one's own words.
+    /// For programs: in one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
@@ -136,9 +141,11 @@ struct BookRequest {
 /// Book
 ///
 /// Places that are free for everybody. Whoever has a live offer is sent to it (a customer), or has it accepted (by a
-/// program). Send an `Idempotency-Key`: without one a repetition books again. Scope `bookings:write`.
+/// program, if it is of as many places as are to be booked): 409 `already_offered`, with `offer`, otherwise. Send an
+/// `Idempotency-Key`: without one a repetition books again.
 #[utoipa::path(post, path = "/v1/resources/{event}/bookings", tag = "Bookings", params(("event" = String, Path)),
     request_body = BookRequest,
+    security(("key" = ["bookings:write"]), ("customer" = [])),
     responses((status = 201, description = "Booked.", body = BookingView)))]
 async fn book(
     State(state): State<WebState>,
@@ -216,8 +223,9 @@ async fn book(
 
 /// The bookings of one person
 ///
-/// A program names the person by `email` (scope `entries:read`).
+/// A program names the person by `email`.
 #[utoipa::path(get, path = "/v1/bookings", tag = "Bookings", params(Whose),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Their bookings.", body = Vec<BookingView>)))]
 async fn mine(
     State(state): State<WebState>,
@@ -242,8 +250,9 @@ async fn booking_of(
 
 /// A booking
 ///
-/// Of one place or of a party: by any of its ids.
+/// A booking is of one place; those of a party are shown together, by any of their ids.
 #[utoipa::path(get, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "The booking.", body = BookingView)))]
 async fn show(
     State(state): State<WebState>,
@@ -255,9 +264,11 @@ async fn show(
 
 /// Cancel a booking
 ///
-/// All places of the party come back and go to the next in line. Cancelling twice does no harm. A program says why, with
-/// the scope `bookings:write`.
+/// All places of the party come back and go to the next in line. Cancelling twice does no harm. A program says why. Where a
+/// booking service has the places, it is asked to release them first: 202 until it has, send the same again after
+/// `Retry-After`.
 #[utoipa::path(delete, path = "/v1/bookings/{booking}", tag = "Bookings", params(("booking" = BookingId, Path), Because),
+    security(("key" = ["bookings:write"]), ("customer" = [])),
     responses((status = 200, description = "As it is now.", body = BookingView),
               (status = 202, description = "The booking service has not answered yet: ask again.", body = BookingView)))]
 async fn cancel(

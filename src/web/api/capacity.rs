@@ -39,20 +39,20 @@ struct CapacityItem {
     id: String,
     /// The event, by its id or its name in addresses.
     event: String,
-    /// So many places of which nothing is said: they are added.
+    /// So many places of which nothing is said: they are added, and the capacity grows.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10000)]
     quantity: Option<usize>,
-    /// These places: they are added.
+    /// These places: they are added, and the capacity grows.
     #[serde(default)]
     places: Vec<NamedPlace>,
-    /// This booking is cancelled, and its place comes back.
+    /// This booking is cancelled, and its one place comes back: of a party, name each.
     #[serde(default)]
     booking: Option<BookingId>,
     /// Why; `other` without it.
     #[serde(default)]
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
@@ -65,7 +65,7 @@ struct NamedPlace {
     label: String,
     /// What is said of it, by the keys of the event's attributes.
     #[serde(default)]
-    #[schema(value_type = std::collections::BTreeMap<String, Object>)]
+    #[schema(schema_with = super::views::said_described)]
     attributes: SaidView,
 }
 
@@ -102,14 +102,15 @@ struct CapacityAnswer {
 
 /// Tell of capacity that came back
 ///
-/// Each release has a source and an id, and is applied once; told again, or late, it does no harm. One of a booking that
-/// was made here names it; a quantity adds places of which nothing is said, and `places` adds named ones. Each is decided
-/// by itself: 200: all were applied, now or before; 207: some were refused, tell the others no more. Instead of showing the
+/// Each release has a source and an id, and is applied once; told again, or late, it does no harm. What was booked through
+/// Fairlist is told by the id of its booking, or the capacity grows; a quantity adds places of which nothing is said, and
+/// `places` adds named ones. A booking's place is free at once, and no booking service is asked: it came back there. Each is
+/// decided by itself: 200: all were applied, now or before; 207: some were refused, tell the others no more. Instead of showing the
 /// key, a system may sign what it sends, as Standard Webhooks says: the address then ends in `?key=` and the key's id, and
-/// the secret is the one that was shown with the key. Scope `places:write`.
+/// the secret is the one that was shown with the key.
 #[utoipa::path(post, path = "/v1/internal/capacity-released", tag = "Places", request_body = CapacityRequest,
     params(("key" = Option<uuid::Uuid>, Query, description = "The id of the key, where the request is signed instead of showing it.")),
-    security(("bearer" = []), ("signature" = [])),
+    security(("key" = ["places:write"]), ("signature" = [])),
     responses((status = 200, description = "All were applied, now or before.", body = CapacityAnswer),
               (status = 207, description = "Some were refused.", body = CapacityAnswer)))]
 async fn capacity_released(

@@ -85,10 +85,11 @@ async fn numbered(
 
 /// Say that something is not right
 ///
-/// A customer says it of their own request; a program for whoever told it (scope `entries:write`). It changes nothing in
-/// the line, is on the record, and waits for an answer; one at a time.
+/// A customer says it of their own request; a program for whoever told it. It changes nothing in the line, is on the
+/// record, and waits for an answer; one at a time.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:complain", tag = "Complaints", params(("entry" = EntryId, Path)),
     request_body = ComplaintRequest,
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 201, description = "It was written down.", body = ComplaintView)))]
 async fn complain(
     State(state): State<WebState>,
@@ -113,8 +114,9 @@ async fn complain(
 
 /// The complaints of an entry
 ///
-/// The last first, the newest 50; for the customer themselves, and for programs with the scope `entries:read`.
+/// The last first, the newest 50.
 #[utoipa::path(get, path = "/v1/waitlist/{entry}/complaints", tag = "Complaints", params(("entry" = EntryId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "What was said and answered.", body = Vec<ComplaintView>)))]
 async fn of_entry(
     State(state): State<WebState>,
@@ -126,9 +128,10 @@ async fn of_entry(
     Ok(Answer::ok(complaints.into_iter().map(ComplaintView::from).collect()))
 }
 
-/// An answer.
+/// An answer to a complaint.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ComplaintAnswer)]
 struct AnswerRequest {
     /// Which complaint of this entry is answered.
     #[schema(minimum = 1)]
@@ -140,9 +143,10 @@ struct AnswerRequest {
 
 /// Answer a complaint
 ///
-/// They are told by mail, and read it on the page of their request. Scope `entries:write`.
+/// They are told by mail, and read it on the page of their request.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:answer-complaint", tag = "Complaints",
     params(("entry" = EntryId, Path)), request_body = AnswerRequest,
+    security(("key" = ["entries:write"])),
     responses((status = 200, description = "Answered.", body = ComplaintView)))]
 async fn answer(
     State(state): State<WebState>,
@@ -200,8 +204,9 @@ struct ComplaintQuery {
 
 /// The complaints of an organization
 ///
-/// The newest first. Scope `entries:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/complaints", tag = "Complaints", params(ComplaintQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of complaints.", body = Listed<ComplaintOfEvent>)))]
 async fn list(
     State(state): State<WebState>,

@@ -57,8 +57,9 @@ fn draw_view(event: &Event, draw: &Draw) -> DrawView {
 
 /// The draws of an event
 ///
-/// The newest first. Scope `events:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/events/{event}/draws", tag = "Running events", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "All of them.", body = Vec<DrawView>)))]
 async fn draws(
     State(state): State<WebState>,
@@ -74,9 +75,9 @@ async fn draws(
 /// Hold a draw
 ///
 /// Everybody eligible is in the pool, drawn before or not; a second draw before the first is used up is visible as such.
-/// Scope `events:write`.
 #[utoipa::path(post, path = "/v1/events/{event}/draws", tag = "Running events", params(("event" = String, Path)),
     request_body = Because,
+    security(("key" = ["events:write"])),
     responses((status = 201, description = "Drawn, or frozen until its beacon.", body = DrawView)))]
 async fn draw(
     State(state): State<WebState>,
@@ -113,9 +114,10 @@ struct BeaconRequest {
 
 /// Supply the beacon's value
 ///
-/// For the newest draw, which waits for it; it is verified. Scope `events:write`.
+/// For the newest draw, which waits for it; it is verified.
 #[utoipa::path(post, path = "/v1/events/{event}/draws:beacon", tag = "Running events", params(("event" = String, Path)),
     request_body = BeaconRequest,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "Drawn.", body = Vec<DrawView>)))]
 async fn beacon(
     State(state): State<WebState>,
@@ -139,9 +141,10 @@ async fn beacon(
 
 /// Make the final call
 ///
-/// Where staff pick who is offered a place, they confirm it. Scope `events:write`.
+/// Where staff pick who is offered a place, they confirm it.
 #[utoipa::path(post, path = "/v1/events/{event}:final-call", tag = "Running events", params(("event" = String, Path)),
     request_body = Because,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn final_call(
     State(state): State<WebState>,

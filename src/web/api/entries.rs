@@ -41,7 +41,7 @@ pub(super) fn add(api: Api) -> Api {
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Whose {
-    /// For programs: the address of the person. Customers ask for themselves.
+    /// Needed by programs: the address of the person. Customers ask for themselves.
     email: String,
 }
 
@@ -84,10 +84,14 @@ struct JoinRequest {
     party: i32,
     /// What is wanted of a place, by the keys of the event's attributes; anything without it.
     #[serde(default)]
+    #[schema(schema_with = super::views::wants_described)]
     wants: WantsView,
-    /// For programs: the address of the person.
+    /// Needed by programs: the address of the person.
+    #[schema(example = "ada@example.org")]
     email: Option<String>,
-    /// For programs: what the person wants to be called; kept only for an address that is new.
+    /// Needed by programs, also for an address that is known: what the person wants to be called. It is kept only for an
+    /// address that is new.
+    #[schema(example = "Ada Lovelace")]
     name: Option<String>,
 }
 
@@ -97,10 +101,15 @@ pub(super) fn one() -> i32 {
 
 /// Join the list
 ///
-/// A customer joins for themselves. A program joins a person and answers for the address (scope `entries:write`); their
-/// first accept asks for a code all the same. Joining again is answered with the same entry.
+/// A customer joins for themselves, and is refused with `capacity_available` where places are free for everybody: book
+/// instead. A program joins a person and answers for the address: their first accept on the pages asks for a code all the
+/// same. It may do so while places are free, too: the person is offered one if the rule has a window.
+///
+/// Joining again is answered with the entry as it is, whatever `party` and `wants` it was sent with: `PATCH
+/// /v1/waitlist/{entry}` changes them.
 #[utoipa::path(post, path = "/v1/resources/{event}/waitlist:join", tag = "Entries", params(("event" = String, Path)),
     request_body = JoinRequest,
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 200, description = "On the list, now or before.", body = EntryView)))]
 async fn join(
     State(state): State<WebState>,
@@ -198,8 +207,9 @@ fn too_many_wants() -> Refusal {
 
 /// The entries of one person
 ///
-/// Live ones first. A program names the person by `email` (scope `entries:read`).
+/// Live ones first. A program names the person by `email`.
 #[utoipa::path(get, path = "/v1/waitlist", tag = "Entries", params(Whose),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Their entries.", body = Vec<EntryView>)))]
 async fn mine(
     State(state): State<WebState>,
@@ -218,6 +228,7 @@ struct EntryDetail {
     #[serde(flatten)]
     entry: EntryView,
     /// What is wanted of a place.
+    #[schema(schema_with = super::views::wants_described)]
     wants: WantsView,
     /// When it joined.
     joined_at: DateTime<Utc>,
@@ -245,6 +256,7 @@ async fn detail(state: &WebState, caller: &Caller, entry: MyEntry) -> Result<Ent
 
 /// An entry
 #[utoipa::path(get, path = "/v1/waitlist/{entry}", tag = "Entries", params(("entry" = EntryId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "The entry.", body = EntryDetail)))]
 async fn show(
     State(state): State<WebState>,
@@ -263,20 +275,23 @@ struct ChangeRequest {
     #[schema(minimum = 1, maximum = 100)]
     party: Option<i32>,
     /// What is wanted of a place, all of it.
+    #[schema(schema_with = super::views::wants_described)]
     wants: Option<WantsView>,
-    /// For programs: why.
+    /// Needed by programs: why, a code of `GET /v1/reasons` with `for_staff`. Customers need none.
     #[serde(default)]
     reason: String,
-    /// For programs: in one's own words.
+    /// For programs: in one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Change what is asked for
 ///
-/// Fewer places, or other kinds of places, keep the rank; more places go to the end of the line. Not while offered.
+/// Fewer places, or other kinds of places, keep the rank; more places go to the end of the line. Not while offered: answer
+/// the offer first.
 #[utoipa::path(patch, path = "/v1/waitlist/{entry}", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = ChangeRequest,
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 200, description = "As it is now.", body = EntryDetail)))]
 async fn change(
     State(state): State<WebState>,
@@ -332,9 +347,11 @@ pub(super) fn over(state: EntryState) -> Refusal {
 
 /// Leave the list
 ///
-/// While offered this declines the offer, too. Leaving twice does no harm. For a customer themselves; a program says why
-/// it takes somebody off: `POST /v1/waitlist/{entry}:remove`, or here by `reason` and `note`, with the scope `entries:write`.
+/// While offered this declines the offer, too. Leaving twice does no harm. A program says why it takes somebody off, here by
+/// `reason` and `note` in the address, or by `POST /v1/waitlist/{entry}:remove`: the offer is taken back then. 409
+/// `being_confirmed`: their accept is just being confirmed by the booking service; repeat after `Retry-After`.
 #[utoipa::path(delete, path = "/v1/waitlist/{entry}", tag = "Entries", params(("entry" = EntryId, Path), Because),
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn leave(
     State(state): State<WebState>,
@@ -382,9 +399,9 @@ pub(super) fn being_confirmed() -> Refusal {
 struct PauseRequest {
     /// Until then; until resumed without it.
     until: Option<DateTime<Utc>>,
-    /// For programs: why.
+    /// Needed by programs: why, a code of `GET /v1/reasons` with `for_staff`. Customers need none.
     reason: String,
-    /// For programs: in one's own words.
+    /// For programs: in one's own words; needed with the reason `other`.
     note: String,
 }
 
@@ -393,6 +410,7 @@ struct PauseRequest {
 /// It keeps its rank and is passed over until the instant given, or until resumed.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:pause", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = PauseRequest,
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn pause(
     State(state): State<WebState>,
@@ -413,6 +431,7 @@ async fn pause(
 /// It is served again, at its rank. What staff paused, staff resume.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:resume", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = Because,
+    security(("key" = ["entries:write"]), ("customer" = [])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn resume(
     State(state): State<WebState>,

@@ -55,8 +55,9 @@ async fn show(State(state): State<WebState>, Path(event): Path<String>) -> Resul
 /// How things stand for one person
 ///
 /// Whether they may have a place now, why not, what to do next, their place in the line, and the deadlines that matter.
-/// A program names the person by `email` (scope `entries:read`); a customer asks for themselves.
+/// A program names the person by `email`; a customer asks for themselves.
 #[utoipa::path(get, path = "/v1/resources/{event}/my-status", tag = "Events", params(("event" = String, Path), Whose),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "How things stand.", body = StatusView)))]
 async fn my_status(
     State(state): State<WebState>,

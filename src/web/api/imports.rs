@@ -101,6 +101,7 @@ async fn allowed(state: &WebState, caller: &Caller, event: &str) -> Result<Event
 ///
 /// Those that were started, the newest first; at most 50. Scope `entries:import`.
 #[utoipa::path(get, path = "/v1/events/{event}/imports", tag = "Imports", params(("event" = String, Path)),
+    security(("key" = ["entries:import"])),
     responses((status = 200, description = "The latest.", body = Vec<ImportView>)))]
 async fn list(
     State(state): State<WebState>,
@@ -131,6 +132,7 @@ struct ListFile(#[expect(dead_code, reason = "only described: the bytes are read
 /// nothing is written to the list. Scope `entries:import`.
 #[utoipa::path(post, path = "/v1/events/{event}/imports", tag = "Imports", params(("event" = String, Path), FileQuery),
     request_body(content((ListFile = "text/csv"), (ListFile = "application/octet-stream")), description = "The file."),
+    security(("key" = ["entries:import"])),
     responses((status = 201, description = "It is kept.", body = ImportView)))]
 async fn upload(
     State(state): State<WebState>,
@@ -164,6 +166,7 @@ async fn upload(
 /// How far it is. Scope `entries:import`.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path)),
+    security(("key" = ["entries:import"])),
     responses((status = 200, description = "As it is now.", body = ImportView)))]
 async fn show(
     State(state): State<WebState>,
@@ -346,6 +349,7 @@ fn started_already() -> Failed {
 /// Read as asked for, without whoever is on the list already. Looking writes nothing. Scope `entries:import`.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}/preview", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path), Columns),
+    security(("key" = ["entries:import"])),
     responses((status = 200, description = "What would come of it.", body = PreviewView)))]
 async fn preview(
     State(state): State<WebState>,
@@ -378,6 +382,7 @@ struct StartRequest {
 /// interrupted. Scope `entries:import`.
 #[utoipa::path(post, path = "/v1/events/{event}/imports/{import}:start", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path)), request_body = StartRequest,
+    security(("key" = ["entries:import"])),
     responses((status = 200, description = "The import that is under way, or done.", body = ImportView)))]
 async fn start(
     State(state): State<WebState>,
@@ -423,6 +428,7 @@ async fn start(
 /// kept. Scope `entries:import`.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}/report.csv", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path), Columns),
+    security(("key" = ["entries:import"])),
     responses((status = 200, description = "The table: line, person, taken, what.", body = String, content_type = "text/csv")))]
 async fn report(
     State(state): State<WebState>,

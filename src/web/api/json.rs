@@ -122,7 +122,9 @@ impl<T: Serialize> IntoResponse for Versioned<T> {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Because {
-    /// A reason that staff may give; `GET /v1/reasons` lists them. Customers need none.
+    /// Needed by programs: why, a code of `GET /v1/reasons` with `for_staff`. Customers need none.
+    #[schema(example = "customer_asked")]
+    #[param(example = "customer_asked")]
     pub reason: String,
     /// In one's own words; needed with the reason `other`. At most 2,000 characters.
     pub note: String,

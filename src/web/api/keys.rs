@@ -69,6 +69,7 @@ impl From<ApiKey> for KeyView {
 ///
 /// The newest first; at most 200. Scope `keys:read`.
 #[utoipa::path(get, path = "/v1/keys", tag = "Keys",
+    security(("key" = ["keys:read"])),
     responses((status = 200, description = "They, never with what programs show.", body = Vec<KeyView>)))]
 async fn list(State(state): State<WebState>, caller: Caller) -> Result<Answer<Vec<KeyView>>, Failed> {
     caller.require(Scope::KeysRead)?;
@@ -80,6 +81,7 @@ async fn list(State(state): State<WebState>, caller: Caller) -> Result<Answer<Ve
 ///
 /// Scope `keys:read`.
 #[utoipa::path(get, path = "/v1/keys/{key}", tag = "Keys", params(("key" = KeyId, Path)),
+    security(("key" = ["keys:read"])),
     responses((status = 200, description = "The key, never with what a program shows.", body = KeyView)))]
 async fn show(
     State(state): State<WebState>,
@@ -129,6 +131,7 @@ struct KeyMade {
 /// Never good for more, nor for longer, than the key that asks; taken back together with it. It is shown in this answer
 /// alone. Scope `keys:write`.
 #[utoipa::path(post, path = "/v1/keys", tag = "Keys", request_body = NewKeyRequest,
+    security(("key" = ["keys:write"])),
     responses((status = 201, description = "The key.", body = KeyMade)))]
 async fn make(
     State(state): State<WebState>,
@@ -173,6 +176,7 @@ async fn make(
 /// Whoever shows it, or one that was made by showing it, is refused from then on. A key can take itself back. Scope
 /// `keys:write`.
 #[utoipa::path(post, path = "/v1/keys/{key}:revoke", tag = "Keys", params(("key" = KeyId, Path)),
+    security(("key" = ["keys:write"])),
     responses((status = 200, description = "It is worth nothing any more.", body = KeyView)))]
 async fn revoke(
     State(state): State<WebState>,

@@ -111,9 +111,10 @@ pub(super) enum Hindered {
 
 /// The entries of an event
 ///
-/// In the order in which they are served. Scope `entries:read`.
+/// In the order in which they are served.
 #[utoipa::path(get, path = "/v1/resources/{event}/entries", tag = "Entries",
     params(("event" = String, Path), LineQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of entries.", body = Listed<EntryRow>)))]
 async fn list(
     State(state): State<WebState>,
@@ -145,9 +146,10 @@ async fn list(
 
 /// Take somebody off the list
 ///
-/// While offered the offer is taken back, too. Scope `entries:write`.
+/// While offered the offer is taken back, too.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:remove", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = Because,
+    security(("key" = ["entries:write"])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn remove(
     State(state): State<WebState>,
@@ -163,10 +165,10 @@ async fn remove(
 
 /// Bring somebody back into the line
 ///
-/// Who was set aside when an offer was revoked is served again, and so is who has no contact that works. Scope
-/// `entries:write`.
+/// Who was set aside when an offer was revoked is served again, and so is who has no contact that works.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:bring-back", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = Because,
+    security(("key" = ["entries:write"])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn bring_back(
     State(state): State<WebState>,
@@ -187,18 +189,19 @@ struct PlaceRequest {
     /// At this number of the line, from 1 on.
     #[schema(minimum = 1)]
     position: i64,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Put somebody at a number of the line
 ///
-/// Whoever is there and everybody behind are one further back. It shows in the audit. Scope `entries:write`.
+/// Whoever is there and everybody behind are one further back. It shows in the audit.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:place", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = PlaceRequest,
+    security(("key" = ["entries:write"])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn place(
     State(state): State<WebState>,
@@ -244,18 +247,19 @@ pub(super) fn reordering() -> Refusal {
 struct BandRequest {
     /// The group's number in the rule; 0 is everybody else.
     band: i16,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Put somebody into a group that goes first
 ///
-/// Inside a group the order is that of arrival. Scope `entries:write`.
+/// Inside a group the order is that of arrival.
 #[utoipa::path(post, path = "/v1/waitlist/{entry}:band", tag = "Entries", params(("entry" = EntryId, Path)),
     request_body = BandRequest,
+    security(("key" = ["entries:write"])),
     responses((status = 200, description = "As it is now.", body = EntryView)))]
 async fn band(
     State(state): State<WebState>,

@@ -71,8 +71,11 @@ impl Api {
                 }
             }
         }
-        let components = self.described.components.get_or_insert_default();
-        components.schemas.extend(schemas);
+        let known = &mut self.described.components.get_or_insert_default().schemas;
+        for (name, schema) in schemas {
+            let before = known.insert(name.clone(), schema);
+            debug_assert!(before.is_none_or(|before| before == known[&name]), "two things are called {name}");
+        }
         self
     }
 }

@@ -81,9 +81,10 @@ struct OffersQuery {
 
 /// The offers of an event
 ///
-/// Pending ones by their deadline, the nearest first. Scope `entries:read`.
+/// Pending ones by their deadline, the nearest first.
 #[utoipa::path(get, path = "/v1/resources/{event}/offers", tag = "Offers",
     params(("event" = String, Path), OffersQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of offers.", body = Listed<OfferRow>)))]
 async fn list(
     State(state): State<WebState>,
@@ -107,20 +108,21 @@ async fn list(
 struct MakeRequest {
     /// To this entry, whoever is ahead.
     entry: EntryId,
-    /// Until then; the rule's window without it.
+    /// Until then; the rule's window without it. Needed where the rule has none.
     expires_at: Option<DateTime<Utc>>,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Offer a place by hand
 ///
-/// Open places, to a waiting entry, whoever is ahead. Scope `offers:write`.
+/// Open places, to a waiting entry, whoever is ahead.
 #[utoipa::path(post, path = "/v1/resources/{event}/offers", tag = "Offers", params(("event" = String, Path)),
     request_body = MakeRequest,
+    security(("key" = ["offers:write"])),
     responses((status = 201, description = "Offered.", body = OfferDetail)))]
 async fn make(
     State(state): State<WebState>,
@@ -184,21 +186,23 @@ fn bad_deadline() -> Refusal {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeRequest {
-    /// What becomes of the entry; `set_aside` without it.
+    /// What becomes of the entry. Without it `set_aside`: the person keeps their rank and is not served until staff decide.
     #[serde(default)]
     after: Option<AfterRevoke>,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Take an offer back
 ///
-/// Its places go to the next in line. Scope `offers:write`.
+/// Its places go to the next in line. What becomes of the person `after` says: without it they are set aside, and get no offer
+/// until staff bring them back (`POST /v1/waitlist/{entry}:bring-back`).
 #[utoipa::path(post, path = "/v1/offers/{offer}:revoke", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = RevokeRequest,
+    security(("key" = ["offers:write"])),
     responses((status = 200, description = "Taken back, now or before.", body = OfferDetail)))]
 async fn revoke(
     State(state): State<WebState>,
@@ -223,18 +227,19 @@ async fn revoke(
 struct DeadlineRequest {
     /// Until then.
     expires_at: DateTime<Utc>,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Give an offer again
 ///
-/// An expired or revoked hold, with a new deadline and any open places that would do. Scope `offers:write`.
+/// An expired or revoked hold, with a new deadline and any open places that would do.
 #[utoipa::path(post, path = "/v1/offers/{offer}:reactivate", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = DeadlineRequest,
+    security(("key" = ["offers:write"])),
     responses((status = 200, description = "Pending again.", body = OfferDetail)))]
 async fn reactivate(
     State(state): State<WebState>,
@@ -269,9 +274,10 @@ async fn reactivate(
 
 /// Move a deadline further away
 ///
-/// At most to the start; its person is told. Scope `offers:write`.
+/// At most to the start; its person is told.
 #[utoipa::path(post, path = "/v1/offers/{offer}:extend", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = DeadlineRequest,
+    security(("key" = ["offers:write"])),
     responses((status = 200, description = "As it is now.", body = OfferDetail)))]
 async fn extend(
     State(state): State<WebState>,

@@ -42,6 +42,7 @@ pub(super) async fn offer_now(state: &WebState, id: OfferId) -> Result<OfferDeta
 
 /// An offer
 #[utoipa::path(get, path = "/v1/offers/{offer}", tag = "Offers", params(("offer" = OfferId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "The offer.", body = OfferDetail)))]
 async fn show(
     State(state): State<WebState>,
@@ -55,23 +56,30 @@ async fn show(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AnswerRequest {
-    /// For programs that answer for the person: why. Without it the shop says that the person itself clicked there.
+    /// Needed by programs, which answer for the person: why, a code of `GET /v1/reasons` with `for_staff`, such as
+    /// `customer_asked`. Customers need none.
+    #[schema(example = "customer_asked")]
     reason: String,
-    /// For programs: in one's own words.
+    /// For programs: in one's own words; needed with the reason `other`.
     note: String,
 }
 
 /// Accept an offer
 ///
-/// The places are booked, and the answer names the reference. The `Idempotency-Key` is required: the same one is sent with
-/// every repetition, and there is one booking. 200: decided. 202: the booking service has not answered yet, as
-/// `being_confirmed` says; ask again.
-/// 409: not pending any more, or a call that somebody was faster with. 410: too late. 503: no call was made, and the offer
-/// is as it was.
+/// The places are booked, and the answer names the `reference` and the ids of the `bookings`. The `Idempotency-Key` is
+/// required: the same one is sent with every repetition, and there is one booking. 200: decided. 202: the booking service
+/// has not answered yet, as `being_confirmed` says, and the places are kept: send the same again after `Retry-After`, or wait
+/// for `offer.accepted`, `offer.conflicted` or `offer.pending` with the act `not_booked`. An offer takes ten answers a minute,
+/// so repeat at most every seven seconds.
+/// 409 `in_flight`: the first request with this key is still being answered, repeat. 409 `not_pending`: final, `state` says
+/// what became of it. 409 `conflicted`: final, the booking service says that a place is gone. 409 `taken_by_faster`: of a call,
+/// which stays pending. 410: too late. 503 `booking_unavailable`: nothing was booked, and the offer is pending as before; repeat
+/// after `Retry-After`.
 #[utoipa::path(post, path = "/v1/offers/{offer}:accept", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = AnswerRequest,
+    security(("key" = ["offers:write"]), ("customer" = [])),
     responses((status = 200, description = "The places are theirs, now or before.", body = OfferDetail),
-              (status = 202, description = "The booking service has not answered yet: ask again.", body = OfferDetail)))]
+              (status = 202, description = "The booking service has not answered yet: send the same again.", body = OfferDetail)))]
 async fn accept(
     State(state): State<WebState>,
     caller: Caller,
@@ -160,9 +168,11 @@ pub(super) fn not_pending(state: OfferState) -> Refusal {
 
 /// Decline an offer
 ///
-/// The places go to the next in line. Declining twice does no harm.
+/// The places go to the next in line. Declining twice does no harm. 409 `being_confirmed`: it was accepted, and the booking
+/// service has not answered yet; repeat after `Retry-After`, if it is still to be declined.
 #[utoipa::path(post, path = "/v1/offers/{offer}:decline", tag = "Offers", params(("offer" = OfferId, Path)),
     request_body = Because,
+    security(("key" = ["offers:write"]), ("customer" = [])),
     responses((status = 200, description = "Declined, now or before.", body = OfferDetail)))]
 async fn decline(
     State(state): State<WebState>,

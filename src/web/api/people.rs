@@ -51,14 +51,15 @@ struct CodeRequest {
     /// The address.
     #[schema(example = "ada@example.com")]
     email: String,
-    /// What they want to be called; kept only for an address that is new.
+    /// What they want to be called; needed also for an address that is known, and kept only for one that is new.
+    #[schema(example = "Ada Lovelace")]
     name: String,
 }
 
 /// A code that was sent.
 #[derive(Debug, Serialize, ToSchema)]
 struct CodeSent {
-    /// Its id, under which it is entered.
+    /// Its id, for the address under which it is entered. It is not the six digits: those are in the mail alone.
     code: CodeId,
     /// From when on it is worth nothing.
     expires_at: DateTime<Utc>,
@@ -67,7 +68,7 @@ struct CodeSent {
 /// Send a code
 ///
 /// Sends six digits to an address. Whoever enters them acts as its owner. The answer is the same whether the address was
-/// known or not. Nobody needs to say who they are.
+/// known or not. Nobody needs to say who they are. An address takes five codes in ten minutes.
 #[utoipa::path(post, path = "/v1/codes", tag = "Customers", request_body = CodeRequest, security(()),
     responses((status = 201, description = "It is on its way.", body = CodeSent)))]
 async fn send_code(
@@ -114,7 +115,8 @@ struct TokenGiven {
 /// Enter a code
 ///
 /// For the right digits of the newest code there is a token, and a live entry on the event is confirmed. Five tries for a
-/// code. The token is never shown again.
+/// code. The token is never shown again, and a code is good for one: if the answer was lost, the token is, too. Ask for
+/// another code then (410 `code_spent` says that this one was used).
 #[utoipa::path(post, path = "/v1/codes/{code}:enter", tag = "Customers", params(("code" = CodeId, Path)),
     request_body = Digits, security(()),
     responses((status = 201, description = "A token.", body = TokenGiven)))]
@@ -158,6 +160,7 @@ async fn enter_code(
 ///
 /// Makes the customer's token of this request worthless.
 #[utoipa::path(delete, path = "/v1/tokens/current", tag = "Customers",
+    security(("customer" = [])),
     responses((status = 204, description = "It is worth nothing any more.")))]
 async fn end_token(State(state): State<WebState>, caller: Caller) -> Result<StatusCode, Failed> {
     match caller.who {
@@ -186,7 +189,7 @@ struct ReasonView {
 
 /// Reason codes
 ///
-/// Every reason that an audit record, an offer or a refusal may name.
+/// Every reason that an audit record, an offer or a transition may name. Programs give those with `for_staff`.
 #[utoipa::path(get, path = "/v1/reasons", tag = "Customers", security(()),
     responses((status = 200, description = "All of them.", body = Vec<ReasonView>)))]
 async fn reasons() -> Answer<Vec<ReasonView>> {

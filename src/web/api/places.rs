@@ -89,8 +89,9 @@ struct PlacesQuery {
 
 /// The places of an event
 ///
-/// In order of their numbers. Scope `events:read`.
+/// In order of their numbers.
 #[utoipa::path(get, path = "/v1/resources/{event}/places", tag = "Places", params(("event" = String, Path), PlacesQuery, Paging),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "A page of places.", body = Listed<PlaceView>)))]
 async fn list(
     State(state): State<WebState>,
@@ -111,7 +112,7 @@ async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AddRequest {
-    /// How many; left out where `labels` are given.
+    /// How many, where they have no names; or else `labels`. One of the two is needed.
     #[schema(minimum = 1, maximum = 10000)]
     count: Option<usize>,
     /// What each is called.
@@ -119,7 +120,7 @@ struct AddRequest {
     labels: Vec<String>,
     /// What is said of all of them, by the keys of the event's attributes.
     #[serde(default)]
-    #[schema(value_type = std::collections::BTreeMap<String, Object>)]
+    #[schema(schema_with = super::views::said_described)]
     attributes: SaidView,
 }
 
@@ -132,9 +133,11 @@ struct Added {
 
 /// Add places
 ///
-/// Open at once, and offered as the rule says. Without an `Idempotency-Key` a repetition adds again. Scope `places:write`.
+/// Open at once, and offered as the rule says. They add to the capacity: what was booked here and is given back is not added,
+/// its booking is cancelled. Without an `Idempotency-Key` a repetition adds again.
 #[utoipa::path(post, path = "/v1/resources/{event}/places", tag = "Places", params(("event" = String, Path)),
     request_body = AddRequest,
+    security(("key" = ["places:write"])),
     responses((status = 201, description = "Added.", body = Added)))]
 async fn add_places(
     State(state): State<WebState>,
@@ -184,10 +187,9 @@ pub(super) fn place_label(text: &str) -> Result<String, Failed> {
 }
 
 /// A place
-///
-/// Scope `events:read`.
 #[utoipa::path(get, path = "/v1/resources/{event}/places/{place}", tag = "Places",
     params(("event" = String, Path), ("place" = PlaceId, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "The place.", body = PlaceView)))]
 async fn show(
     State(state): State<WebState>,
@@ -204,20 +206,19 @@ async fn show(
 #[serde(deny_unknown_fields)]
 struct DescribeRequest {
     /// All of it, by the keys of the event's attributes.
-    #[schema(value_type = std::collections::BTreeMap<String, Object>)]
+    #[schema(schema_with = super::views::said_described)]
     attributes: SaidView,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Say something else of an open place
-///
-/// Scope `places:write`.
 #[utoipa::path(patch, path = "/v1/resources/{event}/places/{place}", tag = "Places",
     params(("event" = String, Path), ("place" = PlaceId, Path)), request_body = DescribeRequest,
+    security(("key" = ["places:write"])),
     responses((status = 200, description = "As it is now.", body = PlaceView)))]
 async fn describe(
     State(state): State<WebState>,
@@ -265,9 +266,10 @@ fn retired(outcome: RetireOutcome) -> Result<Answer<Retired>, Failed> {
 
 /// Retire a place
 ///
-/// An open one leaves at once, a held or booked one when it becomes free. Scope `places:write`.
+/// An open one leaves at once, a held or booked one when it becomes free.
 #[utoipa::path(post, path = "/v1/resources/{event}/places/{place}:retire", tag = "Places",
     params(("event" = String, Path), ("place" = PlaceId, Path)), request_body = Because,
+    security(("key" = ["places:write"])),
     responses((status = 200, description = "What came of it.", body = Retired)))]
 async fn retire(
     State(state): State<WebState>,
@@ -289,9 +291,9 @@ struct LowerRequest {
     /// So many of those that the event has; at most 10,000.
     #[schema(minimum = 1)]
     count: usize,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
@@ -299,9 +301,10 @@ struct LowerRequest {
 /// Lower the capacity
 ///
 /// Open places go first, then held, then booked ones when they become free. Nobody is evicted. Send an
-/// `Idempotency-Key`: without one a repetition lowers it again. Scope `places:write`.
+/// `Idempotency-Key`: without one a repetition lowers it again.
 #[utoipa::path(post, path = "/v1/resources/{event}/places:lower", tag = "Places", params(("event" = String, Path)),
     request_body = LowerRequest,
+    security(("key" = ["places:write"])),
     responses((status = 200, description = "What came of it.", body = Retired)))]
 async fn lower(
     State(state): State<WebState>,
@@ -325,12 +328,12 @@ struct ReleaseRequest {
     /// The booking that has the place: it is cancelled.
     #[serde(default)]
     booking: Option<BookingId>,
-    /// What becomes of the entry whose hold is revoked; `set_aside` without it.
+    /// What becomes of the entry whose hold is revoked. Without it `set_aside`: it is passed over until staff decide.
     #[serde(default)]
     after: Option<AfterRevoke>,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
@@ -338,9 +341,11 @@ struct ReleaseRequest {
 /// Release a place
 ///
 /// Cancels the booking, or revokes the hold, that has it and that is named: so a repetition never takes the place from
-/// the next in line, who is offered it. Scope `places:write`.
+/// the next in line, who is offered it. Of a party's booking this place alone comes back. Where a booking service has the
+/// places, it is asked to release a booked one first: 202 until it has, send the same again after `Retry-After`.
 #[utoipa::path(post, path = "/v1/resources/{event}/places/{place}:release", tag = "Places",
     params(("event" = String, Path), ("place" = PlaceId, Path)), request_body = ReleaseRequest,
+    security(("key" = ["places:write"])),
     responses((status = 200, description = "As it is now.", body = PlaceView),
               (status = 202, description = "The booking service has not answered yet: ask again.", body = PlaceView)))]
 async fn release(

@@ -15,7 +15,7 @@ use crate::domain::key::Scope;
 use crate::web::error::Error;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal, $then:literal;)+) => {
         /// Why a request was refused. Codes stay; sentences may change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code { $($(#[$doc])* $name),+ }
@@ -42,91 +42,121 @@ macro_rules! codes {
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => $title),+ }
             }
+
+            /// What a program does about it.
+            #[must_use]
+            pub fn what_to_do(self) -> &'static str {
+                match self { $(Self::$name => $then),+ }
+            }
         }
     };
 }
 
 codes! {
     /// The request makes no sense.
-    BadRequest = "bad_request", 400, "The request could not be read";
+    BadRequest = "bad_request", 400, "The request could not be read", "Mend the request.";
     /// The body is no JSON, or not the JSON that is asked for.
-    UnreadableBody = "unreadable_body", 400, "The body could not be read";
+    UnreadableBody = "unreadable_body", 400, "The body could not be read",
+        "Mend the body; detail says where, and field which part, where it can.";
     /// A field holds what it cannot hold.
-    Invalid = "invalid", 400, "A field is not right";
+    Invalid = "invalid", 400, "A field is not right", "Mend what field names.";
     /// This act needs a key of the caller's own.
-    IdempotencyKeyMissing = "idempotency_key_missing", 400, "This act needs an Idempotency-Key";
+    IdempotencyKeyMissing = "idempotency_key_missing", 400, "This act needs an Idempotency-Key",
+        "Send a key of your own.";
     /// The caller's key is too long, or empty.
-    IdempotencyKeyBad = "idempotency_key_bad", 400, "The Idempotency-Key is not usable";
+    IdempotencyKeyBad = "idempotency_key_bad", 400, "The Idempotency-Key is not usable",
+        "Send a key of 1 to 255 readable characters.";
     /// Nobody in particular, or with a key or token that is not good.
-    Unauthorized = "unauthorized", 401, "A key or token is needed";
+    Unauthorized = "unauthorized", 401, "A key or token is needed",
+        "Show another key, or have a code sent and get another token.";
     /// The key is not good for that.
-    ScopeMissing = "scope_missing", 403, "The key is not good for this";
+    ScopeMissing = "scope_missing", 403, "The key is not good for this",
+        "Ask an owner for a key with the scope that is named.";
     /// It belongs to another person.
-    NotYours = "not_yours", 403, "This belongs to somebody else";
+    NotYours = "not_yours", 403, "This belongs to somebody else", "Final for this caller.";
     /// The request names a host that is not ours, or comes from another site.
-    Foreign = "foreign", 403, "Not from where requests are taken";
+    Foreign = "foreign", 403, "Not from where requests are taken",
+        "Send it to the address of this server, and not from a page of another site.";
     /// There is no such thing, or not for this caller.
-    NotFound = "not_found", 404, "There is no such thing";
+    NotFound = "not_found", 404, "There is no such thing",
+        "Final, unless the address or an id in it is wrong.";
     /// It cannot be used that way.
-    MethodNotAllowed = "method_not_allowed", 405, "That does not work here";
+    MethodNotAllowed = "method_not_allowed", 405, "That does not work here",
+        "Use a method that this address has.";
     /// It changed since it was read.
-    Changed = "changed", 412, "It changed since it was read";
+    Changed = "changed", 412, "It changed since it was read",
+        "Read it again, make the change to what you read, and send its ETag.";
     /// What was read has to be named.
-    VersionMissing = "version_missing", 428, "Say which version was read";
+    VersionMissing = "version_missing", 428, "Say which version was read",
+        "Read it, and send its ETag as If-Match.";
     /// The offer is not pending any more.
-    NotPending = "not_pending", 409, "The offer is not pending";
+    NotPending = "not_pending", 409, "The offer is not pending", "Final; state says what became of the offer.";
     /// The booking service says that the place is gone.
-    Conflicted = "conflicted", 409, "The booking service says the place is gone";
+    Conflicted = "conflicted", 409, "The booking service says the place is gone",
+        "Final for this offer; the person is back in the line.";
     /// The booking service has not said yet whether the places are theirs.
-    BeingConfirmed = "being_confirmed", 409, "It is just being confirmed";
+    BeingConfirmed = "being_confirmed", 409, "It is just being confirmed", "Repeat after Retry-After.";
     /// Fewer places are open than are needed.
-    NoCapacity = "no_capacity", 409, "Too few places are open";
+    NoCapacity = "no_capacity", 409, "Too few places are open",
+        "Final for now: ask again when places came back, or for fewer.";
     /// Places are open for everybody: book instead of waiting.
-    CapacityAvailable = "capacity_available", 409, "Places can be booked now";
+    CapacityAvailable = "capacity_available", 409, "Places can be booked now", "Book instead of joining.";
     /// Open places are held for the waitlist.
-    HeldForWaitlist = "held_for_waitlist", 409, "The open places are held for the waitlist";
+    HeldForWaitlist = "held_for_waitlist", 409, "The open places are held for the waitlist", "Join the list.";
     /// A call, and somebody was faster.
-    TakenByFaster = "taken_by_faster", 409, "Somebody was faster";
+    TakenByFaster = "taken_by_faster", 409, "Somebody was faster",
+        "The call stays pending: repeat after Retry-After, or once places came back.";
     /// The list takes nobody new, or offers nothing.
-    ListNotOpen = "list_not_open", 409, "The list is not open";
+    ListNotOpen = "list_not_open", 409, "The list is not open",
+        "Final for now: list says whether it is frozen or closed.";
     /// The list is full.
-    ListFull = "list_full", 409, "The list is full";
+    ListFull = "list_full", 409, "The list is full", "Final for now.";
     /// The event is not public, cancelled, over, or has started.
-    NotOnSale = "not_on_sale", 409, "The event is not on sale";
+    NotOnSale = "not_on_sale", 409, "The event is not on sale",
+        "Final, unless the event is published or restored later.";
     /// A larger party than the rule allows, or more places than one person may have.
-    TooMany = "too_many_places", 409, "More places than allowed";
+    TooMany = "too_many_places", 409, "More places than allowed", "Ask for fewer, or want less exactly.";
     /// It has a live offer already, or the person another live entry.
-    AlreadyOffered = "already_offered", 409, "There is a live offer already";
+    AlreadyOffered = "already_offered", 409, "There is a live offer already",
+        "Answer that offer; offer names it, where it can. Or book as many places as party says.";
     /// As many offers are pending as the rule allows.
-    BatchFull = "batch_full", 409, "As many offers are pending as allowed";
+    BatchFull = "batch_full", 409, "As many offers are pending as allowed",
+        "Repeat when an offer was answered.";
     /// The thing is in a state in which that cannot be done.
-    WrongState = "wrong_state", 409, "That cannot be done in this state";
+    WrongState = "wrong_state", 409, "That cannot be done in this state",
+        "Final in this state; read it again. With Retry-After: repeat.";
     /// The rule does not provide for it.
-    NotTheRule = "not_the_rule", 409, "The rule does not provide for that";
+    NotTheRule = "not_the_rule", 409, "The rule does not provide for that", "Final under this rule.";
     /// It is used elsewhere, or has a name that is taken.
-    Taken = "taken", 409, "That is in use already";
+    Taken = "taken", 409, "That is in use already", "Use another name, or leave it.";
     /// The same key is being acted under.
-    InFlight = "in_flight", 409, "The same request is being answered";
+    InFlight = "in_flight", 409, "The same request is being answered",
+        "Repeat the same request after Retry-After.";
     /// The deadline passed.
-    OfferExpired = "offer_expired", 410, "The offer has expired";
+    OfferExpired = "offer_expired", 410, "The offer has expired", "Final.";
     /// A code that is used, too old, or guessed too often.
-    CodeSpent = "code_spent", 410, "The code is of no use any more";
+    CodeSpent = "code_spent", 410, "The code is of no use any more", "Have another code sent.";
     /// More than fits.
-    TooLarge = "too_large", 413, "The body is too large";
+    TooLarge = "too_large", 413, "The body is too large", "Send less at once.";
     /// The caller's key was used with another body, or the same source and id for something else.
-    KeyReused = "key_reused", 422, "The key was used for something else";
+    KeyReused = "key_reused", 422, "The key was used for something else",
+        "A mended request is a new one: send it under a new key, or under a new source and id.";
     /// Wrong digits.
-    CodeWrong = "code_wrong", 422, "The code is not right";
+    CodeWrong = "code_wrong", 422, "The code is not right",
+        "Ask for the digits again; tries_left says how often.";
     /// Too often.
-    TooManyRequests = "too_many_requests", 429, "Too many requests";
+    TooManyRequests = "too_many_requests", 429, "Too many requests", "Repeat after Retry-After.";
     /// Our fault.
-    Internal = "internal", 500, "Something went wrong on our side";
+    Internal = "internal", 500, "Something went wrong on our side",
+        "Repeat the same request with the same key, a few times; then tell whoever runs this server.";
     /// Too busy. Nothing was done.
-    Unavailable = "unavailable", 503, "Too busy at this moment";
+    Unavailable = "unavailable", 503, "Too busy at this moment", "Repeat after Retry-After.";
     /// The connection broke while a change was being made.
-    Unsure = "outcome_unknown", 503, "It is not known whether it was done";
+    Unsure = "outcome_unknown", 503, "It is not known whether it was done",
+        "Repeat the same request with the same key.";
     /// The booking service does not book at the moment. Nothing was booked, and the offer is pending.
-    BookingUnavailable = "booking_unavailable", 503, "The booking service does not book now";
+    BookingUnavailable = "booking_unavailable", 503, "The booking service does not book now",
+        "Repeat after Retry-After, while the offer is pending.";
 }
 
 /// A refusal.
@@ -149,7 +179,7 @@ pub struct Problem {
     pub status: u16,
     /// What is the case here, in a sentence that may be shown.
     pub detail: String,
-    /// Why. It stays the same from version to version; `/v1/docs` lists all.
+    /// Why. It stays the same from version to version; `/v1/docs` lists all, and what to do about each.
     pub code: &'static str,
     /// Whatever else is known, such as `field`, `state`, `open` or `limit`.
     #[serde(flatten)]

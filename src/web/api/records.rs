@@ -97,8 +97,9 @@ struct MessagesQuery {
 
 /// Messages
 ///
-/// The newest first. Scope `entries:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/messages", tag = "Messages", params(MessagesQuery, Paging),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of messages.", body = Listed<MessageView>)))]
 async fn messages(
     State(state): State<WebState>,
@@ -149,8 +150,9 @@ struct MessageWithDeliveries {
 
 /// A message
 ///
-/// With its deliveries, never with its body. Scope `entries:read`.
+/// With its deliveries, never with its body.
 #[utoipa::path(get, path = "/v1/messages/{message}", tag = "Messages", params(("message" = MessageId, Path)),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "The message.", body = MessageWithDeliveries)))]
 async fn message(
     State(state): State<WebState>,
@@ -173,8 +175,9 @@ async fn message(
 
 /// Send a message again
 ///
-/// One that was given up. Scope `messages:write`.
+/// One that was given up.
 #[utoipa::path(post, path = "/v1/messages/{message}:send-again", tag = "Messages", params(("message" = MessageId, Path)),
+    security(("key" = ["messages:write"])),
     responses((status = 200, description = "Queued.", body = MessageView)))]
 async fn send_again(
     State(state): State<WebState>,
@@ -226,8 +229,9 @@ impl From<Release> for ReleaseView {
 
 /// The releases of an event
 ///
-/// Places that came back, the newest first. Scope `events:read`.
+/// Places that came back, the newest first.
 #[utoipa::path(get, path = "/v1/resources/{event}/releases", tag = "Explaining", params(("event" = String, Path), Paging),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "A page of releases.", body = Listed<ReleaseView>)))]
 async fn releases(
     State(state): State<WebState>,
@@ -292,9 +296,10 @@ fn skip_word(reason: SkipReason) -> &'static str {
 
 /// Who was next when places came back
 ///
-/// The look at the line that followed: whom it offered a place, and whom it passed over. Scope `entries:read`.
+/// The look at the line that followed: whom it offered a place, and whom it passed over.
 #[utoipa::path(get, path = "/v1/resources/{event}/releases/{release}", tag = "Explaining",
     params(("event" = String, Path), ("release" = ReleaseId, Path)),
+    security(("key" = ["entries:read"])),
     responses((status = 200, description = "What came of it.", body = ReleaseStory)))]
 async fn release(
     State(state): State<WebState>,
@@ -354,8 +359,9 @@ struct EventExplained {
 
 /// Why is nothing offered?
 ///
-/// How the last look at the line ended, and what holds the places. Scope `events:read`.
+/// How the last look at the line ended, and what holds the places.
 #[utoipa::path(get, path = "/v1/resources/{event}/explanation", tag = "Explaining", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "How things stand.", body = EventExplained)))]
 async fn explain_event(
     State(state): State<WebState>,
@@ -416,6 +422,7 @@ struct EntryExplained {
 ///
 /// Every look at the line since it joined that made offers, and what it meant for the entry. Nobody else is named.
 #[utoipa::path(get, path = "/v1/waitlist/{entry}/explanation", tag = "Explaining", params(("entry" = EntryId, Path)),
+    security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Since it joined.", body = EntryExplained)))]
 async fn explain_entry(
     State(state): State<WebState>,

@@ -56,7 +56,7 @@ struct PolicyView {
     ordering: Ordering,
     /// What an offer is.
     mode: Mode,
-    /// How long an offer lives, in seconds; null: people join, and nothing is offered by itself.
+    /// How long an offer lives, in seconds; null, as in a new event: people join, and nothing is offered by itself.
     window_seconds: Option<i64>,
     /// At most so many holds pending at once; 0: as many as there are places.
     batch_size: i32,
@@ -124,8 +124,9 @@ impl From<&Policy> for PolicyView {
 
 /// The rule in force
 ///
-/// Its entity tag is good for `If-Match`. Scope `events:read`.
+/// Its entity tag is good for `If-Match`.
 #[utoipa::path(get, path = "/v1/events/{event}/policy", tag = "The rule", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "The rule.", body = PolicyView)))]
 async fn show(
     State(state): State<WebState>,
@@ -150,8 +151,9 @@ struct VersionView {
 
 /// Every version of the rule
 ///
-/// The newest first. Scope `events:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/events/{event}/policy/versions", tag = "The rule", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "All of them.", body = Vec<VersionView>)))]
 async fn versions(
     State(state): State<WebState>,
@@ -223,10 +225,10 @@ pub(super) struct PolicyChange {
     #[serde(default)]
     #[schema(value_type = Option<Beacon>)]
     beacon: Given<Beacon>,
-    /// Why; to try a rule out needs no reason.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`; to try a rule out needs no reason.
     #[serde(default)]
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
@@ -304,10 +306,11 @@ pub(super) fn refused(error: PolicyError) -> Refusal {
 /// Change the rule
 ///
 /// A change is a new version, touches only future offers, and starts a pass. `If-Match` names the event's `version` that was
-/// read. Scope `events:write`.
+/// read: the `ETag` of the event or of its rule, with its quotes.
 #[utoipa::path(patch, path = "/v1/events/{event}/policy", tag = "The rule",
-    params(("event" = String, Path), ("If-Match" = String, Header, description = "The event's version that was read.")),
+    params(("event" = String, Path), ("If-Match" = String, Header, description = "The ETag of the event or its rule that was read, quotes included.")),
     request_body = PolicyChange,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "The rule in force.", body = PolicyView)))]
 async fn change(
     State(state): State<WebState>,

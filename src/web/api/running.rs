@@ -68,7 +68,8 @@ pub(super) struct EventDetail {
     list_freezes_at: Option<DateTime<Utc>>,
     /// The version of the rule in force.
     policy_version: i32,
-    /// Goes up whenever the event, its attributes or its rule are changed.
+    /// What `If-Match` names. Goes up when the settings, the attributes or the rule are changed, and when restoring brings
+    /// entries back; not when the event is published or cancelled, or its list opened, frozen or closed.
     version: i32,
     /// What it says of its places.
     attributes: Vec<AttributeView>,
@@ -171,8 +172,9 @@ struct EventsQuery {
 
 /// The organization's events
 ///
-/// In every state, the next to start first. Scope `events:read`.
+/// In every state, the next to start first.
 #[utoipa::path(get, path = "/v1/events", tag = "Running events", params(EventsQuery, Paging),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "A page of events.", body = Listed<EventRow>)))]
 async fn list(
     State(state): State<WebState>,
@@ -191,7 +193,7 @@ async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// Its name for people.
+    /// Its name for people. Needed of a new event.
     #[schema(max_length = 200)]
     name: Option<String>,
     /// Free text.
@@ -200,7 +202,7 @@ struct Settings {
     /// Where it takes place.
     #[schema(max_length = 200)]
     venue: Option<String>,
-    /// The time zone in which its instants are meant.
+    /// The time zone in which its instants are meant. Needed of a new event.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
     /// When it starts; null for never.
@@ -247,8 +249,10 @@ const IN_PAST: &str = "The start has to be in the future.";
 
 /// Create an event
 ///
-/// As a draft: add places and say the rule, then publish it. Scope `events:write`.
+/// As a draft, with a list that is passive: nothing is offered by itself until the rule has a window. Add places and change
+/// the rule (`PATCH /v1/events/{event}/policy`), then publish it. `name` and `zone` are needed.
 #[utoipa::path(post, path = "/v1/events", tag = "Running events", request_body = Settings,
+    security(("key" = ["events:write"])),
     responses((status = 201, description = "A draft.", body = EventDetail)))]
 async fn create(
     State(state): State<WebState>,
@@ -289,8 +293,9 @@ async fn create(
 
 /// An event as its organization sees it
 ///
-/// Drafts, too. Its entity tag is good for `If-Match`. Scope `events:read`.
+/// Drafts, too. Its entity tag is good for `If-Match`.
 #[utoipa::path(get, path = "/v1/events/{event}", tag = "Running events", params(("event" = String, Path)),
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "The event.", body = EventDetail)))]
 async fn show(
     State(state): State<WebState>,
@@ -327,10 +332,11 @@ pub(super) fn changed() -> Refusal {
 /// Change an event's settings
 ///
 /// What is left out stays. `If-Match` names the `version` that was read. An earlier start moves later deadlines to it and
-/// tells their people. Scope `events:write`.
+/// tells their people.
 #[utoipa::path(patch, path = "/v1/events/{event}", tag = "Running events",
-    params(("event" = String, Path), ("If-Match" = String, Header, description = "The version that was read.")),
+    params(("event" = String, Path), ("If-Match" = String, Header, description = "The ETag of the event or its rule that was read, quotes included.")),
     request_body = Settings,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn change(
     State(state): State<WebState>,
@@ -391,9 +397,11 @@ pub(super) async fn reasoned(
 
 /// Publish an event
 ///
-/// A draft becomes public. Scope `events:write`.
+/// A draft becomes public: people can book and join, and what is open is offered as the rule says. A reason is needed;
+/// where nothing special happened, `other` with the note “on sale” will do.
 #[utoipa::path(post, path = "/v1/events/{event}:publish", tag = "Running events", params(("event" = String, Path)),
     request_body = Because,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn publish(
     State(state): State<WebState>,
@@ -409,9 +417,10 @@ async fn publish(
 
 /// Cancel an event
 ///
-/// Its pending offers are revoked, everybody live is closed, and all are told. Scope `events:write`.
+/// Its pending offers are revoked, everybody live is closed, and all are told.
 #[utoipa::path(post, path = "/v1/events/{event}:cancel", tag = "Running events", params(("event" = String, Path)),
     request_body = Because,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn cancel(
     State(state): State<WebState>,
@@ -426,9 +435,10 @@ async fn cancel(
 
 /// Restore a cancelled event
 ///
-/// What cancelling closed is open again, at the old rank. Scope `events:write`.
+/// What cancelling closed is open again, at the old rank.
 #[utoipa::path(post, path = "/v1/events/{event}:restore", tag = "Running events", params(("event" = String, Path)),
     request_body = Because,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn restore(
     State(state): State<WebState>,
@@ -447,18 +457,17 @@ async fn restore(
 struct ListRequest {
     /// `open`; `frozen`: nobody new, those waiting are served; `closed`: nothing is offered, and pending offers are revoked.
     state: ListState,
-    /// Why.
+    /// Why: a code of `GET /v1/reasons` with `for_staff`.
     reason: String,
-    /// In one's own words.
+    /// In one's own words; needed with the reason `other`.
     #[serde(default)]
     note: String,
 }
 
 /// Open, freeze or close a list
-///
-/// Scope `events:write`.
 #[utoipa::path(put, path = "/v1/events/{event}/list", tag = "Running events", params(("event" = String, Path)),
     request_body = ListRequest,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn set_list(
     State(state): State<WebState>,
@@ -477,11 +486,12 @@ async fn set_list(
 
 /// Say what places are told apart by
 ///
-/// All of it, in order. `If-Match` names the `version` that was read. What is in use cannot be taken away. Scope
-/// `events:write`.
+/// All of it, in order. `If-Match` names the `version` that was read: the `ETag` of the event, with its quotes. What is in
+/// use cannot be taken away. A new attribute gets its `key` from its `label`; the answer says which.
 #[utoipa::path(put, path = "/v1/events/{event}/attributes", tag = "Running events",
-    params(("event" = String, Path), ("If-Match" = String, Header, description = "The version that was read.")),
+    params(("event" = String, Path), ("If-Match" = String, Header, description = "The ETag of the event or its rule that was read, quotes included.")),
     request_body = Vec<AttributeView>,
+    security(("key" = ["events:write"])),
     responses((status = 200, description = "As it is now.", body = EventDetail)))]
 async fn set_attributes(
     State(state): State<WebState>,

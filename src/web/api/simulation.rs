@@ -89,6 +89,7 @@ struct SimulationView {
 /// `events:read`.
 #[utoipa::path(post, path = "/v1/events/{event}/policy:simulate", tag = "The rule", params(("event" = String, Path)),
     request_body = PolicyChange,
+    security(("key" = ["events:read"])),
     responses((status = 200, description = "The past, twice.", body = SimulationView)))]
 async fn simulate(
     State(state): State<WebState>,

@@ -48,8 +48,10 @@ struct Feed {
 /// What happened
 ///
 /// The same as webhooks bring, to be fetched: positions have no gap, and an event's transitions are in their order. Keep
-/// `next`, and go on from there after an interruption: nothing is lost, and nothing comes twice. Scope `transitions:read`.
+/// `next`, and go on from there after an interruption: nothing is lost, and nothing comes twice. `after` beyond the end is
+/// refused (400 `invalid`): a backup was restored, and the feed went back; see “Being told” in `/v1/docs`.
 #[utoipa::path(get, path = "/v1/transitions", tag = "What happened", params(FeedQuery),
+    security(("key" = ["transitions:read"])),
     responses((status = 200, description = "A part of the feed.", body = Feed)))]
 async fn list(
     State(state): State<WebState>,

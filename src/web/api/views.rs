@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::Ref;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
 use super::problem::{Failed, Refusal};
 use crate::db::pages_customer::EventName;
@@ -24,13 +26,14 @@ use crate::domain::standing::{Line, Sale, position_in_words};
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttributeView {
-    /// Its name for programs.
+    /// Its name for programs, by which `wants` and `attributes` name it. A new attribute gets one made of its label, whatever
+    /// is sent.
     pub key: String,
     /// Its name for people.
     pub label: String,
     /// What its values are.
     pub measure: Measure,
-    /// The values of a choice, in order.
+    /// The values of a choice, in order; a number or a date has none.
     #[serde(default)]
     pub choices: Vec<String>,
 }
@@ -49,24 +52,31 @@ impl From<AttributeView> for Attribute {
     }
 }
 
-/// What somebody wants of one attribute: any of these choices, a number between two, a day between two.
+/// What somebody wants of one attribute, by what it measures: of a choice any of these, of a number at least, at most or
+/// both, of a day from, to or both. Nothing of it is the same as not wanting anything of this attribute.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schema(as = Want)]
 pub struct WantView {
     /// Of a choice: any of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!(["stalls", "balcony"]))]
     pub any_of: Vec<String>,
     /// Of a number: at least, with at most two decimals.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 3)]
     pub at_least: Option<f64>,
     /// Of a number: at most, with at most two decimals.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = 7.5)]
     pub at_most: Option<f64>,
     /// Of a day: this or later.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2027-05-01")]
     pub from: Option<NaiveDate>,
     /// Of a day: this or earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2027-05-31")]
     pub to: Option<NaiveDate>,
 }
 
@@ -75,6 +85,32 @@ pub type WantsView = BTreeMap<String, WantView>;
 
 /// What is said of a place, by the keys of the event's attributes: a choice, a number, or a day.
 pub type SaidView = BTreeMap<String, serde_json::Value>;
+
+/// How [`WantsView`] is described.
+pub(super) fn wants_described() -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(Ref::from_schema_name("Want")))
+        .description(Some(
+            "What is wanted of a place, by the keys of the event's attributes (`attributes` of the event); without it any place will do.",
+        ))
+        .examples([serde_json::json!({"section": {"any_of": ["stalls"]}, "row": {"at_least": 3}})])
+        .build()
+}
+
+/// How [`SaidView`] is described.
+pub(super) fn said_described() -> Object {
+    let value = ObjectBuilder::new().schema_type(SchemaType::Array(vec![Type::String, Type::Number]));
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .additional_properties(Some(value))
+        .description(Some(
+            "What is said of a place, by the keys of the event's attributes (`attributes` of the event): one of its \
+             choices, a number, or a day such as 2027-05-01.",
+        ))
+        .examples([serde_json::json!({"section": "stalls", "row": 3, "day": "2027-05-01"})])
+        .build()
+}
 
 /// A number in hundredths, as it is written in JSON.
 #[expect(clippy::cast_precision_loss, reason = "hundredths of what people type are small")]
@@ -431,7 +467,7 @@ pub struct OfferDetail {
     /// The offer.
     #[serde(flatten)]
     pub offer: OfferView,
-    /// What the places are called that it keeps, or that were booked through it.
+    /// What the places are called that it keeps, or that were booked through it; those without a name are not in it.
     pub places: Vec<String>,
     /// What its person wants to be called.
     pub name: String,
@@ -483,7 +519,7 @@ pub struct BookingView {
     pub confirmed: Vec<BookingId>,
     /// How many were cancelled.
     pub cancelled: i64,
-    /// What the places are called that stand.
+    /// What the places are called that stand; those without a name are not in it. `confirmed` has all.
     pub places: Vec<String>,
     /// When they were made.
     pub booked_at: DateTime<Utc>,

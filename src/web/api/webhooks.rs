@@ -97,6 +97,7 @@ impl From<Webhook> for WebhookView {
 ///
 /// In the order in which they were added. Scope `webhooks:read`.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "Webhooks",
+    security(("key" = ["webhooks:read"])),
     responses((status = 200, description = "All of them.", body = Vec<WebhookView>)))]
 async fn list(State(state): State<WebState>, caller: Caller) -> Result<Answer<Vec<WebhookView>>, Failed> {
     caller.require(Scope::WebhooksRead)?;
@@ -146,6 +147,7 @@ fn with_secret(
 ///
 /// Transitions are sent to it from now on. The secret is shown in this answer alone. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "Webhooks", request_body = NewWebhook,
+    security(("key" = ["webhooks:write"])),
     responses((status = 201, description = "Added.", body = WebhookSecret)))]
 async fn create(
     State(state): State<WebState>,
@@ -169,6 +171,7 @@ async fn create(
 ///
 /// Never with its secret. Scope `webhooks:read`.
 #[utoipa::path(get, path = "/v1/webhooks/{webhook}", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
+    security(("key" = ["webhooks:read"])),
     responses((status = 200, description = "The endpoint.", body = WebhookView)))]
 async fn show(
     State(state): State<WebState>,
@@ -194,6 +197,7 @@ async fn own(state: &WebState, caller: &Caller, id: WebhookId) -> Result<Organiz
 ///
 /// Nothing is sent to it any more; what happens from now on waits until it is started again. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:stop", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
+    security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It is stopped.", body = WebhookView)))]
 async fn stop(
     State(state): State<WebState>,
@@ -209,6 +213,7 @@ async fn stop(
 ///
 /// It is sent to again, from where it stopped: nothing is left out. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:start", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
+    security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It runs.", body = WebhookView)))]
 async fn start(
     State(state): State<WebState>,
@@ -233,6 +238,7 @@ struct RotateRequest {
 /// For a day deliveries are signed with both. The new one is shown in this answer alone. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:rotate", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     request_body = RotateRequest,
+    security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "Changed.", body = WebhookSecret)))]
 async fn rotate(
     State(state): State<WebState>,
@@ -262,6 +268,7 @@ struct TestQueued {
 ///
 /// Of the type `webhook.test`; what comes of it is in the log of deliveries within seconds. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:test", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
+    security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It is queued.", body = TestQueued)))]
 async fn test(
     State(state): State<WebState>,
@@ -326,6 +333,7 @@ struct DeliveriesQuery {
 /// The newest first, tests last. Scope `webhooks:read`.
 #[utoipa::path(get, path = "/v1/webhooks/{webhook}/deliveries", tag = "Webhooks",
     params(("webhook" = WebhookId, Path), DeliveriesQuery, Paging),
+    security(("key" = ["webhooks:read"])),
     responses((status = 200, description = "A page of deliveries.", body = Listed<WebhookDeliveryView>)))]
 async fn deliveries(
     State(state): State<WebState>,
@@ -370,6 +378,7 @@ struct ReplayQueued {
 /// once. Scope `webhooks:write`.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:replay", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     request_body = ReplayRequest,
+    security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "They are queued.", body = ReplayQueued)))]
 async fn replay(
     State(state): State<WebState>,

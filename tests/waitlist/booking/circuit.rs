@@ -160,8 +160,13 @@ async fn what_is_unknown_is_found_out_one_by_one() {
     assert_eq!(office.tick().await, Outcome::Idle);
     office.service.set(Manner::Willing);
     office.world.later(Duration::seconds(21));
-    assert_eq!(office.tick().await, Outcome::Asked { asked: 5, settled: 1 });
-    assert_eq!(office.tick().await, Outcome::Asked { asked: 4, settled: 4 });
+    // One goes first, and whoever comes when it is back goes through, too: in this look or in the next.
+    let mut settled = 0;
+    while let Outcome::Asked { settled: now, .. } = office.tick().await {
+        assert!(now > 0, "no look is for nothing");
+        settled += now;
+    }
+    assert_eq!(settled, 5);
     for (who, _) in &guests {
         assert_eq!(office.world.state(who.id).await, EntryState::Accepted);
     }

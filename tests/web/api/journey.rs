@@ -136,34 +136,104 @@ async fn every_operation_is_described_served_and_guarded() {
     stranger.post("/v1/resources", json!({})).await.refused(405, "method_not_allowed");
 }
 
-/// The requests of the page that explains them do what it says.
+/// What the description says a key must be good for is what a key that is not is refused for.
+#[tokio::test]
+async fn the_description_says_who_may_do_what() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let described = shop.program.get("/v1/openapi.json").await.good();
+    let page = String::from_utf8(shop.program.get("/v1/docs").await.bytes).expect("text");
+    let (follower, sender) =
+        (shop.with_scopes(&[Scope::TransitionsRead]).await, shop.with_scopes(&[Scope::MessagesWrite]).await);
+    let mut refused = 0;
+    for (path, item) in described["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("operations") {
+            let about = format!("{method} {path}");
+            let ways = operation["security"].as_array().unwrap_or_else(|| panic!("{about}: who may?"));
+            let named = ways.iter().find_map(|way| way["key"][0].as_str());
+            if ways.iter().any(|way| *way == json!({})) || named.is_none() {
+                continue;
+            }
+            let scope = Scope::parse(named.expect("a scope")).unwrap_or_else(|| panic!("{about}: {named:?}"));
+            let said = operation["description"].as_str().expect("a description");
+            assert!(said.contains(scope.as_str()), "{about}: {said}");
+            let asks = if scope == Scope::TransitionsRead { &sender } else { &follower };
+            let mut address = path.replace("{event}", "spring");
+            while let (Some(from), Some(to)) = (address.find('{'), address.find('}')) {
+                address.replace_range(from..=to, "00000000-0000-0000-0000-000000000000");
+            }
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+            let reply = asks.once("k").send(method, &address, Some(json!({}))).await;
+            if reply.code() == "scope_missing" {
+                refused += 1;
+                assert_eq!(reply.json["scope"], scope.as_str(), "{about}");
+            } else {
+                // What is not there, or cannot be read, is refused before.
+                assert!(matches!(reply.status.as_u16(), 400 | 404), "{about}: {}", reply.json);
+            }
+        }
+    }
+    assert!(refused >= 25, "{refused}");
+    for code in fairlist::web::api::problem::Code::ALL {
+        assert!(page.contains(code.as_str()), "{}", code.as_str());
+    }
+}
+
+/// The requests of the page that explains them do what it says, one after the other.
 #[tokio::test]
 async fn what_the_page_shows_works_as_it_stands_there() {
     let shop = Shop::with(two_hours(), 0).await;
+    let taken = "UPDATE events SET slug = 'winter'";
+    sqlx::query(taken).execute(shop.world.database.sql()).await.expect("the page's event is another");
     let docs = Program::new(&shop.router).get("/v1/docs").await;
     let page = String::from_utf8(docs.bytes).expect("text");
     let page = page.replace("&#34;", "\"").replace("&amp;", "&");
-    let mut offer = String::new();
+    let mut known: Vec<(&str, String)> = Vec::new();
+    let mut event = shop.world.event;
     let mut done = Vec::new();
     for shown in page.split("<pre class=\"sample\">").skip(1) {
-        let shown = shown.split("</pre>").next().expect("its end").replace("{offer_id}", &offer);
-        let (asked, body) = shown.split_once('\n').unwrap_or((&shown, ""));
+        let shown = shown.split("</pre>").next().expect("its end");
+        let shown = known.iter().fold(shown.to_owned(), |shown, (name, is)| shown.replace(name, is));
+        let mut lines = shown.lines();
+        let asked = lines.next().expect("a request");
         let Some((method, path)) =
-            asked.split_once(' ').filter(|(method, _)| ["GET", "POST"].contains(method))
+            asked.split_once(' ').filter(|(method, _)| ["GET", "POST", "PATCH"].contains(method))
         else {
             continue;
         };
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
-        let body = (!body.is_empty()).then(|| serde_json::from_str(body).expect("JSON"));
-        let answer = shop.program.once(path).send(method, path, body).await.good();
+        let mut program = shop.program.once(&format!("request {}", done.len()));
+        let mut body = None;
+        for line in lines {
+            match line.strip_prefix("If-Match: ") {
+                Some(version) => program = program.with("if-match", version),
+                None => body = Some(serde_json::from_str(line).expect("JSON")),
+            }
+        }
+        let reply = program.send(method, path, body).await;
+        let version = reply.header("etag").to_owned();
+        let answer = reply.good();
         done.push(asked.to_owned());
-        if path.contains("capacity") {
+        if path == "/v1/events" {
+            assert_eq!(answer["state"], "draft");
+            event = answer["id"].as_str().and_then(|id| id.parse().ok()).expect("an event");
+        } else if path.ends_with("/policy") && asked.starts_with("GET") {
+            assert_eq!(answer["window_seconds"], json!(null));
+            known.push(("{etag}", version));
+        } else if path.ends_with("/policy") {
+            assert_eq!(answer["window_seconds"], 7200);
+        } else if path.ends_with(":publish") {
+            assert_eq!(answer["state"], "published");
+        } else if path.ends_with("/bookings") {
+            let booking = answer["id"].as_str().expect("a booking");
+            known.push(("{booking_id}", booking.to_owned()));
+        } else if path.contains("capacity") {
             assert_eq!(answer["results"][0]["outcome"], "applied");
             shop.world.later(chrono::Duration::minutes(1));
-            shop.world.waitlist.run_pass(shop.world.event).await.expect("a pass");
+            shop.world.waitlist.run_pass(event).await.expect("a pass");
             shop.world.database.fed().await;
         } else if path.contains("transitions") {
-            offer = answer["items"][0]["data"]["offer_id"].as_str().expect("an offer").to_owned();
+            let offer = answer["items"][0]["data"]["offer_id"].as_str().expect("an offer");
+            known.push(("{offer_id}", offer.to_owned()));
         } else if path.ends_with(":accept") {
             assert!(answer["reference"].is_string());
         } else if path.starts_with("/v1/offers") {
@@ -172,7 +242,9 @@ async fn what_the_page_shows_works_as_it_stands_there() {
             assert_eq!(answer["bookings"].as_array().map(Vec::len), Some(1));
         }
     }
-    assert_eq!(done.len(), 6, "{done:?}");
+    assert_eq!(done.len(), 13, "{done:?}");
+    let places = shop.program.get("/v1/resources/spring/places").await.good();
+    assert_eq!(places["items"].as_array().map(Vec::len), Some(2), "one added, one came back: {places}");
 }
 
 #[tokio::test]
