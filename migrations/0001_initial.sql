@@ -643,6 +643,7 @@ CREATE UNIQUE INDEX booking_attempts_one_per_offer ON booking_attempts (event_id
     WHERE act = 'reserve' AND outcome IN ('unresolved', 'succeeded');
 CREATE UNIQUE INDEX booking_attempts_key_key ON booking_attempts (event_id, key) WHERE act = 'reserve';
 CREATE INDEX booking_attempts_due ON booking_attempts (next_try_at) WHERE outcome = 'unresolved';
+CREATE INDEX booking_attempts_made ON booking_attempts (event_id, made_at, id);
 CREATE INDEX booking_attempts_unresolved ON booking_attempts (event_id, made_at) WHERE outcome = 'unresolved';
 
 -- ── releases ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -858,8 +859,8 @@ CREATE TABLE audit_notes (
     PRIMARY KEY (event_id, seq)
 );
 
--- What people say is not right about their request, in their own words, until staff have answered. Words are about
--- somebody: the audit has that and when somebody complained, and of what kind it is.
+-- What people say is not right about their request, in their own words, and what staff answered. Words are about
+-- somebody: the audit has only that and when somebody complained, and of what kind it is.
 CREATE TABLE complaints (
     event_id    uuid NOT NULL,
     entry_id    uuid NOT NULL,

@@ -108,7 +108,11 @@ impl Default for Metrics {
                 seconds(),
                 "How long a pass took, its wait for the event's lock included"
             ),
-            accepts: watched!("accepts", Counters::default(), "Accepts by customers, by what came of them"),
+            accepts: watched!(
+                "accepts",
+                Counters::default(),
+                "Accepts by customers and programs, repeated ones too, by what came of them"
+            ),
             accept: watched!(
                 "accept_duration_seconds",
                 seconds(),
@@ -117,7 +121,7 @@ impl Default for Metrics {
             joins: watched!(
                 "joins",
                 Counters::default(),
-                "Joins by customers, by what came of them; `already` is a repeated one"
+                "Joins by customers and programs, by what came of them; `already` is a repeated one"
             ),
             offers: watched!(
                 "offers",

@@ -147,7 +147,7 @@ async fn import(db: &Db, arguments: &ImportArguments, file: &str, bytes: &[u8]) 
             before.id
         }
         StartOutcome::AlreadyDone(before) => {
-            plan.leave_out(&before.already);
+            plan.leave_out(&db.listed_before(event.id, before.id).await?);
             let mut out = io::stdout().lock();
             report(&mut out, &plan, Tense::Were)?;
             let when =
@@ -159,8 +159,7 @@ async fn import(db: &Db, arguments: &ImportArguments, file: &str, bytes: &[u8]) 
         StartOutcome::EventEnded(state) => return Err(ImportFailure::EventEnded(state)),
     };
     let longest = with_a_bar(db, &event, id, &plan).await?;
-    let done = db.import(event.id, id).await?;
-    plan.leave_out(&done.already);
+    plan.leave_out(&db.listed_before(event.id, id).await?);
     let mut out = io::stdout().lock();
     report(&mut out, &plan, Tense::Are)?;
     writeln!(out, "The list was locked for {} ms at a time at most.", longest.as_millis())?;

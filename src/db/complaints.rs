@@ -62,6 +62,45 @@ impl TryFrom<Row> for Complaint {
     }
 }
 
+struct LineRow {
+    event_id: Uuid,
+    entry_id: Uuid,
+    number: i32,
+    about: String,
+    words: String,
+    made_at: DateTime<Utc>,
+    answer: Option<String>,
+    answered_at: Option<DateTime<Utc>>,
+    event_name: String,
+    zone: String,
+    person_id: Uuid,
+    person_name: String,
+}
+
+impl TryFrom<LineRow> for ComplaintLine {
+    type Error = DbError;
+
+    fn try_from(row: LineRow) -> Result<Self, DbError> {
+        Ok(Self {
+            complaint: Row {
+                entry_id: row.entry_id,
+                number: row.number,
+                about: row.about,
+                words: row.words,
+                made_at: row.made_at,
+                answer: row.answer,
+                answered_at: row.answered_at,
+            }
+            .try_into()?,
+            event: EventId(row.event_id),
+            event_name: row.event_name,
+            zone: zone(&row.zone)?,
+            person: PersonId(row.person_id),
+            person_name: row.person_name,
+        })
+    }
+}
+
 impl Db {
     /// What was said of an entry, the last first; at most `limit`.
     ///
@@ -98,7 +137,8 @@ impl Db {
         filter: ComplaintFilter,
         limit: i64,
     ) -> Result<Vec<ComplaintLine>, DbError> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            LineRow,
             "SELECT c.event_id, c.entry_id, c.number, c.about, c.words, c.made_at, c.answer, c.answered_at,
                     e.name AS event_name, e.zone, n.person_id, p.name AS person_name
              FROM complaints c
@@ -119,30 +159,10 @@ impl Db {
         )
         .fetch_all(self.pool())
         .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(ComplaintLine {
-                    complaint: Row {
-                        entry_id: row.entry_id,
-                        number: row.number,
-                        about: row.about,
-                        words: row.words,
-                        made_at: row.made_at,
-                        answer: row.answer,
-                        answered_at: row.answered_at,
-                    }
-                    .try_into()?,
-                    event: EventId(row.event_id),
-                    event_name: row.event_name,
-                    zone: zone(&row.zone)?,
-                    person: PersonId(row.person_id),
-                    person_name: row.person_name,
-                })
-            })
-            .collect()
+        rows.into_iter().map(ComplaintLine::try_from).collect()
     }
 
-    /// The newest complaints that wait for an answer, at most `limit`; the oldest of them first.
+    /// Complaints that wait for an answer, those that wait longest first; at most `limit`.
     ///
     /// # Errors
     /// What the database says.
@@ -151,10 +171,22 @@ impl Db {
         organization: OrganizationId,
         limit: i64,
     ) -> Result<Vec<ComplaintLine>, DbError> {
-        let filter = ComplaintFilter { answered: Some(false), ..ComplaintFilter::default() };
-        let mut waiting = self.complaints(organization, filter, limit).await?;
-        waiting.reverse();
-        Ok(waiting)
+        let rows = sqlx::query_as!(
+            LineRow,
+            "SELECT c.event_id, c.entry_id, c.number, c.about, c.words, c.made_at, c.answer, c.answered_at,
+                    e.name AS event_name, e.zone, n.person_id, p.name AS person_name
+             FROM complaints c
+             JOIN events e ON e.id = c.event_id
+             JOIN entries n ON n.event_id = c.event_id AND n.id = c.entry_id
+             JOIN persons p ON p.id = n.person_id
+             WHERE e.organization_id = $1 AND c.answered_at IS NULL
+             ORDER BY c.made_at, c.entry_id LIMIT $2",
+            organization.0,
+            limit
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.into_iter().map(ComplaintLine::try_from).collect()
     }
 }
 

@@ -41,8 +41,8 @@ pub struct Import {
     pub rows_done: usize,
     /// How many were taken.
     pub taken: usize,
-    /// Lines whose person had an entry before, with its state then.
-    pub already: Vec<(usize, EntryState)>,
+    /// How many lines whose person had an entry before: [`Db::listed_before`] has them.
+    pub already: usize,
     /// When it started.
     pub started_at: Option<DateTime<Utc>>,
     /// When it was done.
@@ -74,7 +74,7 @@ struct ImportRow {
     rows_total: i32,
     rows_done: i32,
     taken: i32,
-    already: serde_json::Value,
+    already: i32,
     started_at: Option<DateTime<Utc>>,
     finished_at: Option<DateTime<Utc>>,
 }
@@ -83,8 +83,6 @@ impl TryFrom<ImportRow> for Import {
     type Error = DbError;
 
     fn try_from(row: ImportRow) -> Result<Self, DbError> {
-        let already: Vec<(usize, String)> =
-            serde_json::from_value(row.already).map_err(|error| unreadable("rows already listed", &error))?;
         Ok(Self {
             event: EventId(row.event_id),
             id: ImportId(row.id),
@@ -98,10 +96,7 @@ impl TryFrom<ImportRow> for Import {
             rows_total: usize::try_from(row.rows_total).unwrap_or(0),
             rows_done: usize::try_from(row.rows_done).unwrap_or(0),
             taken: usize::try_from(row.taken).unwrap_or(0),
-            already: already
-                .into_iter()
-                .map(|(line, state)| Ok((line, word(EntryState::parse, "entry state", &state)?)))
-                .collect::<Result<_, DbError>>()?,
+            already: usize::try_from(row.already).unwrap_or(0),
             started_at: row.started_at,
             finished_at: row.finished_at,
         })
@@ -147,12 +142,15 @@ macro_rules! select_imports {
         sqlx::query_as!(
             ImportRow,
             r#"SELECT event_id, id, file_name, content IS NOT NULL AS "has_content!", uploaded_at, actor, actor_id, reading, tell,
-               rows_total, rows_done, taken, already, started_at, finished_at FROM imports "#
+               rows_total, rows_done, taken, jsonb_array_length(already) AS "already!", started_at, finished_at FROM imports "#
                 + $tail,
             $($argument),*
         )
     };
 }
+
+/// So many files of an event may wait to be looked at.
+const KEPT_AT_ONCE: i64 = 20;
 
 /// Counts in this file are bounded by the rows of one file.
 fn number(count: usize) -> i32 {
@@ -161,7 +159,7 @@ fn number(count: usize) -> i32 {
 
 impl Db {
     /// Keeps an uploaded file, so that it can be looked at before anything is written to the list: once for an act that
-    /// the caller names.
+    /// the caller names. None where as many as may wait to be looked at.
     ///
     /// # Errors
     /// What the database says.
@@ -171,22 +169,45 @@ impl Db {
         file_name: &str,
         content: &[u8],
         by: Actor,
-    ) -> Result<ImportId, DbError> {
+    ) -> Result<Option<ImportId>, DbError> {
         let (id, now) = (name_of_act().unwrap_or_else(|| self.entropy().id()), self.now().await?);
-        sqlx::query!(
+        let kept = sqlx::query!(
             "INSERT INTO imports (event_id, id, file_name, content, uploaded_at, actor, actor_id)
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (event_id, id) DO NOTHING",
+             SELECT $1, $2, $3, $4, $5, $6, $7
+             WHERE (SELECT count(*) FROM imports WHERE event_id = $1 AND started_at IS NULL AND id <> $2) < $8
+             ON CONFLICT (event_id, id) DO UPDATE SET file_name = imports.file_name",
             event.0,
             id,
             file_name,
             content,
             now,
             by.kind(),
-            by.id()
+            by.id(),
+            KEPT_AT_ONCE
         )
         .execute(self.pool())
         .await?;
-        Ok(ImportId(id))
+        Ok((kept.rows_affected() == 1).then_some(ImportId(id)))
+    }
+
+    /// Who of a file was on the list before, by line; in whatever state.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn listed_before(
+        &self,
+        event: EventId,
+        id: ImportId,
+    ) -> Result<Vec<(usize, EntryState)>, DbError> {
+        let stored =
+            sqlx::query_scalar!("SELECT already FROM imports WHERE event_id = $1 AND id = $2", event.0, id.0)
+                .fetch_one(self.pool())
+                .await?;
+        let rows: Vec<(usize, String)> =
+            serde_json::from_value(stored).map_err(|error| unreadable("rows already listed", &error))?;
+        rows.into_iter()
+            .map(|(line, state)| Ok((line, word(EntryState::parse, "entry state", &state)?)))
+            .collect()
     }
 
     /// One import.

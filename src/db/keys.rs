@@ -185,6 +185,23 @@ impl Db {
         Ok(revoked.len())
     }
 
+    /// Whether a key is this other one, or was made by showing it, or by showing one that was.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn descends(&self, key: KeyId, from: KeyId) -> Result<bool, DbError> {
+        Ok(sqlx::query_scalar!(
+            r#"WITH RECURSIVE line AS (
+                   SELECT id, made_by_key FROM api_keys WHERE id = $1
+                   UNION SELECT k.id, k.made_by_key FROM api_keys k JOIN line l ON k.id = l.made_by_key)
+               SELECT EXISTS (SELECT FROM line WHERE id = $2) AS "does!""#,
+            key.0,
+            from.0
+        )
+        .fetch_one(self.sessions())
+        .await?)
+    }
+
     /// One key of an organization, whether it is good for anything or not.
     ///
     /// # Errors
@@ -196,13 +213,13 @@ impl Db {
             .try_into()
     }
 
-    /// The keys of an organization, the newest first; at most 200.
+    /// The keys of an organization, those that nobody took back first, and the newest of them; at most 200.
     ///
     /// # Errors
     /// What the database says.
     pub async fn keys(&self, organization: OrganizationId) -> Result<Vec<ApiKey>, DbError> {
         let rows = select_keys!(
-            "WHERE k.organization_id = $1 ORDER BY k.made_at DESC, k.id LIMIT 200",
+            "WHERE k.organization_id = $1 ORDER BY k.revoked_at IS NOT NULL, k.made_at DESC, k.id LIMIT 200",
             organization.0
         )
         .fetch_all(self.pool())

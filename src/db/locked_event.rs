@@ -52,7 +52,7 @@ use tokio::time::Instant;
 use super::{Db, DbError};
 use crate::clock::Entropy;
 use crate::db::messages::Draft;
-use crate::domain::audit::{Record, Subject};
+use crate::domain::audit::{Act, Record, Subject};
 use crate::domain::event::Event;
 use crate::domain::ids::{EventId, OrganizationId};
 use crate::failpoint;
@@ -167,8 +167,12 @@ impl Db {
         if !drafts.is_empty() {
             self.hints().message.notify_one();
         }
-        for record in records.iter().filter(|record| matches!(record.subject, Subject::Offer(_))) {
-            self.metrics().offer(record.act.as_str());
+        for record in &records {
+            match record.subject {
+                Subject::Offer(_) => self.metrics().offer(record.act.as_str()),
+                _ if record.act == Act::Complained => self.metrics().complained(record.reason.as_str()),
+                _ => {}
+            }
         }
         if !records.is_empty() {
             self.hints().record.notify_one();

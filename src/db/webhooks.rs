@@ -366,14 +366,31 @@ impl Db {
         if let Some(queued) = done_before(&mut tx).await? {
             return Ok(queued);
         }
-        let queued = sqlx::query!(
+        let queued = if only_dead {
+            // What was given up is few, whatever the feed has become.
+            sqlx::query!(
+                "UPDATE webhook_deliveries SET state = 'queued', queued_at = $5, next_attempt_at = $5, attempts = 0, ended_at = NULL
+                 WHERE (organization_id, webhook_id, position) IN (
+                     SELECT organization_id, webhook_id, position FROM webhook_deliveries
+                     WHERE organization_id = $1 AND webhook_id = $2 AND state = 'dead' AND position BETWEEN $3 AND $4
+                     ORDER BY position LIMIT $6)",
+                organization.0,
+                webhook.0,
+                first,
+                last,
+                now,
+                REPLAYED_AT_ONCE
+            )
+            .execute(&mut *tx)
+            .await?
+            .rows_affected()
+        } else {
+            sqlx::query!(
             "INSERT INTO webhook_deliveries AS d (organization_id, webhook_id, position, state, queued_at, next_attempt_at)
              SELECT w.organization_id, w.id, t.position, 'queued', $5, $5
              FROM webhooks w JOIN transitions t ON t.organization_id = w.organization_id
              WHERE w.organization_id = $1 AND w.id = $2 AND t.position BETWEEN $3 AND least($4, w.position)
                AND (cardinality(w.kinds) = 0 OR t.kind = ANY(w.kinds))
-               AND (NOT $7 OR EXISTS (SELECT FROM webhook_deliveries p WHERE p.organization_id = w.organization_id
-                    AND p.webhook_id = w.id AND p.position = t.position AND p.state = 'dead'))
              ORDER BY t.position LIMIT $6
              ON CONFLICT (organization_id, webhook_id, position) DO UPDATE
              SET state = 'queued', queued_at = excluded.queued_at, next_attempt_at = excluded.next_attempt_at, attempts = 0,
@@ -384,12 +401,12 @@ impl Db {
             first,
             last,
             now,
-            REPLAYED_AT_ONCE,
-            only_dead
+            REPLAYED_AT_ONCE
         )
         .execute(&mut *tx)
         .await?
-        .rows_affected();
+        .rows_affected()
+        };
         if queued > 0 {
             record(&mut tx, organization, webhook, by, Act::Replayed, now).await?;
         }

@@ -11,6 +11,8 @@ words! {
         EventsRead = "events:read",
         /// Create and change events, their lists, their rule; draws and final calls.
         EventsWrite = "events:write",
+        /// Say at which service an event's places are booked: names and addresses of whoever accepts go there.
+        BookingServicesWrite = "booking_services:write",
         /// Add, describe, retire and release places; tell of capacity that came back elsewhere.
         PlacesWrite = "places:write",
         /// Entries, offers, bookings and messages, with the names and addresses of people.
@@ -51,12 +53,17 @@ impl Scope {
         match self {
             Self::EventsRead => "See events in every state, their rule, places, releases and draws",
             Self::EventsWrite => "Create and change events, their lists and their rule",
+            Self::BookingServicesWrite => {
+                "Say at which service places are booked, where names and addresses of customers go"
+            }
             Self::PlacesWrite => "Add, describe, retire and release places; tell of capacity that came back",
             Self::EntriesRead => "See entries, offers, bookings and messages, with names and addresses",
-            Self::EntriesWrite => "Put people on a list and act on their entries",
+            Self::EntriesWrite => "Put people on a list and act on their entries; answers name the person",
             Self::EntriesImport => "Bring in whole lists from files",
-            Self::OffersWrite => "Make, revoke, extend and reactivate offers; answer them for people",
-            Self::BookingsWrite => "Book for people and cancel bookings",
+            Self::OffersWrite => {
+                "Make, revoke, extend and reactivate offers; answer them for people. Answers name the person, with address"
+            }
+            Self::BookingsWrite => "Book for people and cancel bookings; answers name the person",
             Self::ReservationsOverride => "Book places that are held for the people on the list",
             Self::MessagesWrite => "Send messages again",
             Self::AuditRead => "See the audit of events, with its notes",
@@ -65,7 +72,9 @@ impl Scope {
             Self::KeysRead => "See keys, what they are good for and when they were used",
             Self::KeysWrite => "Make keys, good for no more and no longer than this one, and take keys back",
             Self::WebhooksRead => "See webhooks and what became of their deliveries",
-            Self::WebhooksWrite => "Add, stop and start webhooks, change their secrets, send again",
+            Self::WebhooksWrite => {
+                "Add, stop and start webhooks, which send what “transitions:read” shows; change their secrets, send again"
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Offer tokens, keys of programs and six-digit codes, derived from the installation's secret.
 //!
-//! Deriving them means that neither needs to be stored: a message is rendered when it is sent, and a copy of
+//! Deriving them means that none needs to be stored: a message is rendered when it is sent, and a copy of
 //! the database holds only hashes. Reactivating an offer gives it a new token, so old links stop working.
 
 use std::fmt;

@@ -148,7 +148,7 @@ pub enum SignatureError {
     Stale,
     /// Signed with something else, or altered.
     #[error(
-        "No signature fits: sign what is sent, byte for byte, with the secret that was shown with the key."
+        "No signature fits, or the key of `key` is none, has ended or was taken back: sign what is sent, byte for byte, with the secret that was shown with a key that is good."
     )]
     Wrong,
 }

@@ -42,7 +42,7 @@ impl Waitlist {
         words: &Words,
         actor: Actor,
     ) -> Result<ComplainOutcome, DbError> {
-        let outcome = decide_once!(self, event, async |event| {
+        decide_once!(self, event, async |event| {
             event.entry(entry).await?;
             let last = event.last_complaint(entry).await?;
             let number = match last {
@@ -58,11 +58,7 @@ impl Waitlist {
             event.record(Record::new(event.now(), actor, Act::Complained, subject, about.reason()));
             Ok(ComplainOutcome::WrittenDown(number))
         })
-        .await?;
-        if matches!(outcome, ComplainOutcome::WrittenDown(_)) {
-            self.db.metrics().complained(about.as_str());
-        }
-        Ok(outcome)
+        .await
     }
 
     /// Staff answer what somebody complained of last, by its number, and they are told.

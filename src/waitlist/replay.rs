@@ -7,8 +7,7 @@ use crate::domain::event::Event;
 use crate::domain::policy::Policy;
 use crate::domain::simulation::{Simulation, WhyNot, simulate};
 
-/// A longer past is not replayed while somebody waits. With 21,000 people it took two seconds, in a debug build on a busy
-/// machine with two cores.
+/// A longer past is not replayed while somebody waits: 21,000 people took two seconds without optimisation.
 pub const PEOPLE: i64 = 50_000;
 
 /// The same, for the lines of its record.

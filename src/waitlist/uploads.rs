@@ -3,6 +3,8 @@
 
 use chrono::{DateTime, Utc};
 
+use tokio::sync::Semaphore;
+
 use super::import::{self, Request, StartOutcome};
 use crate::db::idempotency::claim;
 use crate::db::import::Import;
@@ -13,6 +15,10 @@ use crate::domain::event::Event;
 use crate::domain::ids::{EventId, ImportId};
 use crate::domain::import::{Asked, FileError, Look, Plan, Table};
 use crate::domain::sheet;
+
+/// Files are large, and so is what they become: few are worked on at once, and the others wait. So the workers, whose
+/// connections are used, are kept from nothing.
+static LARGE: Semaphore = Semaphore::const_new(2);
 
 /// Keeps a file, if it is one that can be looked at.
 ///
@@ -25,13 +31,17 @@ pub async fn keep(
     bytes: Vec<u8>,
     by: Actor,
 ) -> Result<Result<ImportId, FileError>, DbError> {
+    let _one_of_few = LARGE.acquire().await;
     let (bytes, opened) = apart(move || {
         let opened = Table::open(&bytes).map(drop);
         (bytes, opened)
     })
     .await?;
     Ok(match opened {
-        Ok(()) => Ok(db.for_workers().keep_upload(event, file_name, &bytes, by).await?),
+        Ok(()) => {
+            let kept = db.for_workers().keep_upload(event, file_name, &bytes, by).await?;
+            kept.ok_or(FileError::TooManyKept)
+        }
         Err(why) => Err(why),
     })
 }
@@ -62,6 +72,7 @@ async fn read(
     asked: Asked,
     now: DateTime<Utc>,
 ) -> Result<Look, DbError> {
+    let _one_of_few = LARGE.acquire().await;
     let content = db.for_workers().import_content(event.id, import).await?.ok_or(DbError::NotFound)?;
     let empty = import::reading(db, event, Vec::new()).await?;
     apart(move || Look::at(content, &asked, &empty, now)).await
@@ -73,10 +84,11 @@ async fn read(
 /// What the database says.
 pub async fn kept_plan(db: &Db, import: &Import, now: DateTime<Utc>) -> Result<Option<Plan>, DbError> {
     let Some(reading) = import.reading.clone() else { return Ok(None) };
+    let _one_of_few = LARGE.acquire().await;
     let Some(bytes) = db.for_workers().import_content(import.event, import.id).await? else {
         return Ok(None);
     };
-    let already = import.already.clone();
+    let already = db.for_workers().listed_before(import.event, import.id).await?;
     apart(move || {
         let mut plan = reading.plan(&bytes, now).ok()?;
         plan.leave_out(&already);

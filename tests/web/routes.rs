@@ -231,7 +231,7 @@ impl Stage {
             ("attempt", Self::attempt(&world, offer).await),
             ("release", Self::some_id(&world, "SELECT id FROM releases").await),
             ("message", Self::some_id(&world, "SELECT id FROM messages").await),
-            ("import", import.expect("uploaded").to_string()),
+            ("import", import.expect("uploaded").expect("room").to_string()),
             ("done import", done),
             ("webhook", webhook.to_string()),
             ("offer token", secret().offer_token(offer, 0)),
@@ -276,7 +276,11 @@ impl Stage {
         use fairlist::waitlist::import::{self, Importer, Request, StartOutcome, Tick};
 
         let (db, bytes) = (world.database.db(), b"name,email\nEmil,emil@example.org\n".as_slice());
-        let upload = db.keep_upload(world.event, "done.csv", bytes, world.actor()).await.expect("uploaded");
+        let upload = db
+            .keep_upload(world.event, "done.csv", bytes, world.actor())
+            .await
+            .expect("uploaded")
+            .expect("room");
         let table = Table::open(bytes).expect("a table");
         let columns = Mapping::guess(&table).columns().collect();
         let event = db.event(world.event).await.expect("the event");

@@ -31,6 +31,8 @@ pub struct MyEntry {
     pub paused: Option<PausedBy>,
     /// None of the person's contacts works.
     pub contact_problem: bool,
+    /// That keeps it from being served: staff did not say to offer all the same.
+    pub unreachable: bool,
     /// Its offer was taken back, and it is passed over until staff decide.
     pub set_aside: bool,
     /// Under which number the event keeps what it wants of a place.
@@ -74,6 +76,7 @@ struct EntryRow {
     party: i32,
     paused: Option<String>,
     contact_problem: bool,
+    unreachable: bool,
     set_aside: bool,
     wants: i32,
     position: Option<i64>,
@@ -101,6 +104,7 @@ impl TryFrom<EntryRow> for MyEntry {
             party: row.party,
             paused: row.paused.as_deref().map(|by| word(PausedBy::parse, "pause", by)).transpose()?,
             contact_problem: row.contact_problem,
+            unreachable: row.unreachable,
             set_aside: row.set_aside,
             wants: row.wants,
             position: row.position,
@@ -124,7 +128,8 @@ macro_rules! select_mine {
             EntryRow,
             r#"SELECT v.id AS event_id, v.slug, v.name AS event_name, v.venue, v.zone, v.starts_at, v.state AS event_state,
                    g.id AS organization_id, g.name AS organization_name, g.contact,
-                   e.id, e.person_id, p.name, e.state, e.party, e.paused, e.contact_problem, e.set_aside, e.wants, r.position_shown, e.state_since,
+                   e.id, e.person_id, p.name, e.state, e.party, e.paused, e.contact_problem, e.contact_problem AND NOT e.offer_anyway AS "unreachable!",
+                   e.set_aside, e.wants, r.position_shown, e.state_since,
                    CASE WHEN e.state = 'waiting' THEN
                        (1 + coalesce((SELECT sum(n) FROM entry_counts c WHERE c.event_id = e.event_id
                                 AND c.state = 'waiting' AND c.eligible

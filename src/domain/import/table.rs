@@ -12,6 +12,11 @@ const MAX_COLUMNS: usize = 200;
 /// Why a whole file is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
+    /// As many files are kept to be looked at as an event may have.
+    #[error(
+        "As many files wait here to be looked at as may. Start one of them; a file is forgotten after a week."
+    )]
+    TooManyKept,
     /// Not a byte.
     #[error("The file is empty.")]
     Empty,

@@ -120,7 +120,12 @@ struct RecordsQuery {
 /// The audit of an event
 ///
 /// In order, from the beginning. `after` is the last `seq`. Without a filter the rows are the whole chain, and can be
-/// checked; `audit.csv` is the same as the file that `fairlist verify` takes. Scope `audit:read`.
+/// checked; `audit.csv` is the same as the file that `fairlist verify audit.csv --anchor anchor.json` takes, a command of the
+/// program that serves this. Whoever checks it by a program of their own: a record's hash is SHA-256 of the hash before
+/// (32 zero bytes before the first) and the columns of the CSV from `seq` to `note_digest` in order, each as its length in
+/// four bytes, the highest first, and its bytes; an empty column is the length `ffffffff` alone. Numbers are eight bytes,
+/// `at` is microseconds since 1970, ids are their sixteen bytes, `note_digest` its 32, words UTF-8. `note_digest` is
+/// SHA-256 of the salt's bytes and the note.
 #[utoipa::path(get, path = "/v1/events/{event}/audit", tag = "Audit",
     params(("event" = String, Path), RecordsQuery, Paging),
     security(("key" = ["audit:read"])),

@@ -93,7 +93,10 @@ async fn show(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct BookAtRequest {
-    /// The address of a booking service, https; null: here.
+    /// The address of a booking service, https; null: here. It has to be said, so that a change of the key alone moves
+    /// nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
     base_url: Option<String>,
     /// What it is shown; without one, the key that it has already, as long as the address stays.
     #[serde(default)]
@@ -104,10 +107,10 @@ struct BookAtRequest {
 /// Say where an event's places are booked
 ///
 /// The event stays with a service that is being asked about something, or has bookings; its key can be changed all the
-/// same. Scope `events:write`.
+/// same. The service is told the name and the address of whoever accepts an offer.
 #[utoipa::path(put, path = "/v1/events/{event}/booking-service", tag = "Booking service", params(("event" = String, Path)),
     request_body = BookAtRequest,
-    security(("key" = ["events:write"])),
+    security(("key" = ["booking_services:write"])),
     responses((status = 200, description = "As it is now.", body = BookedAtView)))]
 async fn set(
     State(state): State<WebState>,
@@ -115,7 +118,7 @@ async fn set(
     Path(event): Path<String>,
     Json(request): Json<BookAtRequest>,
 ) -> Result<Answer<BookedAtView>, Failed> {
-    caller.require(Scope::EventsWrite)?;
+    caller.require(Scope::BookingServicesWrite)?;
     let event = caller.event(&state, &event).await?;
     let key = service_key(&request.key).map_err(|error| Refusal::field("key", error))?;
     let at = match &request.base_url {

@@ -204,7 +204,7 @@ struct ComplaintQuery {
 
 /// The complaints of an organization
 ///
-/// The newest first.
+/// The newest first. Ask now and then: neither the feed nor webhooks tell of complaints.
 #[utoipa::path(get, path = "/v1/complaints", tag = "Complaints", params(ComplaintQuery, Paging),
     security(("key" = ["entries:read"])),
     responses((status = 200, description = "A page of complaints.", body = Listed<ComplaintOfEvent>)))]

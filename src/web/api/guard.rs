@@ -190,7 +190,9 @@ async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -
         hash.finalize().into()
     };
     let key_hash = hash(&[caller.name().as_bytes(), path.as_bytes(), key.as_bytes()]);
-    let claim = match state.db.claim_key(key_hash, hash(&[&bytes])).await {
+    // What is asked for in the query is a part of what is asked for.
+    let query = parts.uri.query().unwrap_or_default();
+    let claim = match state.db.claim_key(key_hash, hash(&[query.as_bytes(), &bytes])).await {
         Ok(Claimed::Mine(claim)) => claim,
         Ok(Claimed::Answered(kept)) => return replayed(kept),
         Ok(Claimed::OtherBody) => {

@@ -22,7 +22,7 @@ use crate::db::import::Import;
 use crate::domain::event::Event;
 use crate::domain::ids::ImportId;
 use crate::domain::import::{
-    Asked, Field, ImportState, Look, MAX_UPLOAD_BYTES, Plan, Planned, PlannedState, Reported,
+    Asked, Field, FileError, ImportState, Look, MAX_UPLOAD_BYTES, Plan, Planned, PlannedState, Reported,
 };
 use crate::domain::key::Scope;
 use crate::waitlist::import::StartOutcome;
@@ -87,7 +87,7 @@ impl From<Import> for ImportView {
             people: import.rows_total,
             seen_to: import.rows_done,
             taken: import.taken,
-            listed_before: import.already.len(),
+            listed_before: import.already,
         }
     }
 }
@@ -128,8 +128,12 @@ struct ListFile(#[expect(dead_code, reason = "only described: the bytes are read
 
 /// Bring in a file
 ///
-/// A CSV file with names in its first line, of at most 64 MiB and 500,000 rows. It is kept for a week to be looked at, and
-/// nothing is written to the list. Scope `entries:import`.
+/// A CSV file with names in its first line, of at most 64 MiB and 500,000 rows, with commas, semicolons or tabs. It is kept
+/// for a week to be looked at, at most 20 at a time for an event, and nothing is written to the list. Columns called `Name`,
+/// `Email`, `Phone`, `Joined`, `Party`, `Status`, `Priority` or `Language`, or much the same, are found by themselves; the
+/// preview says which it found, and takes others by name. Only name and address are needed. Instants look like
+/// `2027-03-01 10:00`, `2027-03-01T10:00:00` or `01.03.2027 10:00`, with an offset or meant in the zone asked for; a row with
+/// an empty one is refused where there is such a column.
 #[utoipa::path(post, path = "/v1/events/{event}/imports", tag = "Imports", params(("event" = String, Path), FileQuery),
     request_body(content((ListFile = "text/csv"), (ListFile = "application/octet-stream")), description = "The file."),
     security(("key" = ["entries:import"])),
@@ -155,8 +159,9 @@ async fn upload(
     if name.contains('\0') {
         return Err(Refusal::field("file_name", "Use readable characters.").into());
     }
-    match uploads::keep(&state.db, event.id, name, bytes.to_vec(), caller.actor()).await? {
+    match uploads::keep(&state.db, event.id, name, Vec::from(bytes), caller.actor()).await? {
         Ok(id) => Ok(Answer::created(state.db.import(event.id, id).await?.into())),
+        Err(why @ FileError::TooManyKept) => Err(Refusal::new(Code::WrongState, why.to_string()).into()),
         Err(why) => Err(Refusal::new(Code::UnreadableBody, why.to_string()).into()),
     }
 }

@@ -173,8 +173,8 @@ async fn make(
 
 /// Take a key back
 ///
-/// Whoever shows it, or one that was made by showing it, is refused from then on. A key can take itself back. Scope
-/// `keys:write`.
+/// Whoever shows it, or one that was made by showing it, is refused from then on. A key can take itself back and those that
+/// it made, or that these made; an owner takes back any, on the page “Keys”.
 #[utoipa::path(post, path = "/v1/keys/{key}:revoke", tag = "Keys", params(("key" = KeyId, Path)),
     security(("key" = ["keys:write"])),
     responses((status = 200, description = "It is worth nothing any more.", body = KeyView)))]
@@ -185,6 +185,13 @@ async fn revoke(
 ) -> Result<Answer<KeyView>, Failed> {
     caller.require(Scope::KeysWrite)?;
     let organization = caller.organization();
+    let known = state.db.key(organization, id).await?;
+    let Who::Key(mine) = &caller.who else { return Err(Refusal::scope(Scope::KeysWrite).into()) };
+    if !state.db.descends(known.id, mine.id).await? {
+        let detail =
+            "A key takes back itself and those that it made. An owner can take back any. Nothing was done.";
+        return Err(Refusal::new(Code::NotYours, detail).into());
+    }
     state.db.revoke_key(organization, id, caller.actor()).await?;
     Ok(Answer::ok(state.db.key(organization, id).await?.into()))
 }

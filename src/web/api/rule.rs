@@ -300,7 +300,9 @@ impl PolicyChange {
 }
 
 pub(super) fn refused(error: PolicyError) -> Refusal {
-    Refusal::field(field_of(error), error)
+    // The form has a number and a unit, programs have seconds.
+    let field = field_of(error);
+    Refusal::field(if field == "window" { "window_seconds" } else { field }, error)
 }
 
 /// Change the rule

@@ -24,6 +24,8 @@ pub enum StatusReason {
     SetAside,
     /// They are passed over while their entry is paused.
     Paused,
+    /// Mail to them came back: they are passed over until they are reached again, or the organizer decides.
+    ContactProblem,
     /// They have an offer.
     HasOffer,
     /// They accepted, and the booking service has not said yet.
@@ -159,12 +161,13 @@ fn standing(
         (EntryState::Unconfirmed, _) => NextStep::Confirm,
         (_, Some(PausedBy::Staff)) => NextStep::AskOrganizer,
         (_, Some(PausedBy::Person | PausedBy::Silent)) => NextStep::Resume,
-        (_, None) if entry.set_aside => NextStep::AskOrganizer,
+        (_, None) if entry.set_aside || entry.unreachable => NextStep::AskOrganizer,
         (_, None) => NextStep::Wait,
     });
     let passed_over = live.and_then(|entry| match entry.state {
         EntryState::Waiting if entry.paused.is_some() => Some(StatusReason::Paused),
         EntryState::Waiting if entry.set_aside => Some(StatusReason::SetAside),
+        EntryState::Waiting if entry.unreachable => Some(StatusReason::ContactProblem),
         _ => None,
     });
     let join = (door.line == Line::Open).then_some(NextStep::JoinWaitlist);

@@ -139,6 +139,20 @@ pub fn wants(attributes: &[Attribute], view: &WantsView) -> Result<Wants, Failed
         let name = format!("wants.{key}");
         let unknown = || Refusal::field(&name, "The event says nothing of this name about its places.");
         let attribute = attributes.iter().find(|known| known.key == *key).ok_or_else(unknown)?;
+        // A wish that the attribute does not have would otherwise be no wish at all.
+        let (choice, number, day) = (
+            !want.any_of.is_empty(),
+            want.at_least.is_some() || want.at_most.is_some(),
+            want.from.is_some() || want.to.is_some(),
+        );
+        let (strays, takes) = match attribute.measure {
+            Measure::Choice => (number || day, "This is a choice: say `any_of`."),
+            Measure::Number => (choice || day, "This is a number: say `at_least`, `at_most` or both."),
+            Measure::Date => (choice || number, "This is a day: say `from`, `to` or both."),
+        };
+        if strays {
+            return Err(Refusal::field(&name, takes).into());
+        }
         let read = match attribute.measure {
             Measure::Choice => {
                 if let Some(other) = want.any_of.iter().find(|choice| !attribute.choices.contains(choice)) {

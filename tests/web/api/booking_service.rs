@@ -34,6 +34,12 @@ async fn an_event_goes_to_a_service_and_stays_while_it_has_something_there() {
     let here = shop.program.get(PATH).await.good();
     assert_eq!((&here["base_url"], &here["state"]), (&json!(null), &json!(null)));
     let at = |url: &str, key: &str| json!({"base_url": url, "key": key});
+    // Where customers' addresses go is not for everybody who edits events; and what is not said moves nothing.
+    let editor = shop.with_scopes(&[Scope::EventsWrite, Scope::EventsRead]).await;
+    editor.put(PATH, at("https://elsewhere.example/", "k")).await.refused(403, "scope_missing");
+    for nothing in [json!({}), json!({"key": "another"})] {
+        shop.program.put(PATH, nothing).await.refused(400, "unreadable_body");
+    }
     shop.program.put(PATH, at("http://box.example", "hush")).await.refused(400, "invalid");
     shop.program.put(PATH, at("https://box.example", "")).await.refused(400, "invalid");
     let service = BookingService::start().await;

@@ -65,3 +65,34 @@ async fn events_are_told_page_by_page_while_others_are_published() {
         shop.program.get(&format!("{list}?after=50")).await.refused(400, "invalid");
     }
 }
+
+/// A wish of another kind than the attribute is refused, and not forgotten: whoever has it would be offered anything.
+#[tokio::test]
+async fn a_wish_that_an_attribute_does_not_have_is_refused() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let measured = |label: &str, measure: &str, choices: Value| json!({"key": "", "label": label, "measure": measure, "choices": choices});
+    let all = json!([
+        measured("Section", "choice", json!(["stalls", "balcony"])),
+        measured("Row", "number", json!([])),
+        measured("Day", "date", json!([])),
+    ]);
+    attributes(&shop, all).await.good();
+    let wish = |wants: Value| json!({"name": "Zed", "email": "zed@example.org", "wants": wants});
+    let join = "/v1/resources/spring/waitlist:join";
+    for (key, want) in [
+        ("section", json!({"at_least": 3})),
+        ("section", json!({"any_of": ["stalls"], "from": "2027-05-01"})),
+        ("row", json!({"any_of": ["x"]})),
+        ("row", json!({"to": "2027-05-01"})),
+        ("day", json!({"at_most": 4})),
+    ] {
+        let refused = shop.program.post(join, wish(json!({key: want}))).await;
+        refused.refused(400, "invalid");
+        assert_eq!(refused.json["field"], format!("wants.{key}"), "{}", refused.json);
+    }
+    let entry = shop.program.post(join, wish(json!({"section": {"any_of": ["stalls"]}}))).await.good();
+    let path = format!("/v1/waitlist/{}", id(&entry));
+    let change = json!({"wants": {"section": {"at_least": 3}}, "reason": "customer_asked"});
+    shop.program.patch(&path, change).await.refused(400, "invalid");
+    assert_eq!(shop.program.get(&path).await.good()["wants"], json!({"section": {"any_of": ["stalls"]}}));
+}

@@ -109,3 +109,17 @@ async fn files_that_cannot_be_one_and_callers_who_may_not_are_refused() {
     shop.program.post(&format!("{import}:start"), Value::Null).await.refused(400, "unreadable_body");
     shop.program.post(&format!("{import}:start"), json!({"tell": true})).await.refused(409, "not_on_sale");
 }
+
+/// Files are large, and are kept for a week: there is an end to them.
+#[tokio::test]
+async fn as_many_files_wait_to_be_looked_at_as_may_and_no_more() {
+    let shop = Shop::with(two_hours(), 0).await;
+    let db = shop.world.database.db();
+    for _ in 0..20 {
+        let kept = db.keep_upload(shop.world.event, "some.csv", b"name,email\n", shop.world.actor()).await;
+        assert!(kept.expect("asked").is_some());
+    }
+    let file = b"name,email\nAnn,ann@example.org\n";
+    let more = db.keep_upload(shop.world.event, "more.csv", file, shop.world.actor()).await;
+    assert_eq!(more.expect("asked"), None);
+}

@@ -83,7 +83,7 @@ pub(super) fn parts(plan: &Plan) -> Vec<Part> {
 impl UploadPage {
     /// How an import stands, in a table's cell.
     fn standing(import: &Import) -> String {
-        let already = import.already.len();
+        let already = import.already;
         match import.finished_at {
             None => format!("{} of {} so far", number(import.rows_done), count(import.rows_total, "person")),
             Some(_) if already > 0 => {
@@ -180,7 +180,7 @@ impl PreviewPage {
 impl ProgressPage {
     fn answer(&self) -> String {
         let taken = count(self.import.taken, "person");
-        match (self.import.finished_at, self.import.already.len()) {
+        match (self.import.finished_at, self.import.already) {
             (None, _) => format!(
                 "{} of {} are seen to. You may close this page: it goes on.",
                 number(self.import.rows_done),

@@ -69,7 +69,7 @@ impl Replay {
 pub fn why_not(replayed: &Replayed) -> Option<String> {
     match replayed {
         Replayed::TooLong { people: joined, records } => Some(format!(
-            "This list is too long to be replayed on a page: {} have joined it and its record has {} lines. At most {} and \
+            "This list is too long to be replayed while you wait: {} have joined it and its record has {} lines. At most {} and \
              {} are replayed.",
             people(*joined),
             grouped(*records),
