@@ -101,6 +101,22 @@ impl TryFrom<LineRow> for ComplaintLine {
     }
 }
 
+/// One SELECT list for every read of complaints with whose they are.
+macro_rules! select_lines {
+    ($tail:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            LineRow,
+            "SELECT c.event_id, c.entry_id, c.number, c.about, c.words, c.made_at, c.answer, c.answered_at,
+                    e.name AS event_name, e.zone, n.person_id, p.name AS person_name
+             FROM complaints c
+             JOIN events e ON e.id = c.event_id
+             JOIN entries n ON n.event_id = c.event_id AND n.id = c.entry_id
+             JOIN persons p ON p.id = n.person_id " + $tail,
+            $($argument),*
+        )
+    };
+}
+
 impl Db {
     /// What was said of an entry, the last first; at most `limit`.
     ///
@@ -137,15 +153,8 @@ impl Db {
         filter: ComplaintFilter,
         limit: i64,
     ) -> Result<Vec<ComplaintLine>, DbError> {
-        let rows = sqlx::query_as!(
-            LineRow,
-            "SELECT c.event_id, c.entry_id, c.number, c.about, c.words, c.made_at, c.answer, c.answered_at,
-                    e.name AS event_name, e.zone, n.person_id, p.name AS person_name
-             FROM complaints c
-             JOIN events e ON e.id = c.event_id
-             JOIN entries n ON n.event_id = c.event_id AND n.id = c.entry_id
-             JOIN persons p ON p.id = n.person_id
-             WHERE e.organization_id = $1 AND ($2::uuid IS NULL OR c.event_id = $2)
+        let rows = select_lines!(
+            "WHERE e.organization_id = $1 AND ($2::uuid IS NULL OR c.event_id = $2)
                AND ($3::bool IS NULL OR (c.answered_at IS NOT NULL) = $3)
                AND ($4::timestamptz IS NULL OR (c.made_at, c.entry_id, c.number) < ($4, $5, $6))
              ORDER BY c.made_at DESC, c.entry_id DESC, c.number DESC LIMIT $7",
@@ -171,15 +180,8 @@ impl Db {
         organization: OrganizationId,
         limit: i64,
     ) -> Result<Vec<ComplaintLine>, DbError> {
-        let rows = sqlx::query_as!(
-            LineRow,
-            "SELECT c.event_id, c.entry_id, c.number, c.about, c.words, c.made_at, c.answer, c.answered_at,
-                    e.name AS event_name, e.zone, n.person_id, p.name AS person_name
-             FROM complaints c
-             JOIN events e ON e.id = c.event_id
-             JOIN entries n ON n.event_id = c.event_id AND n.id = c.entry_id
-             JOIN persons p ON p.id = n.person_id
-             WHERE e.organization_id = $1 AND c.answered_at IS NULL
+        let rows = select_lines!(
+            "WHERE e.organization_id = $1 AND c.answered_at IS NULL
              ORDER BY c.made_at, c.entry_id LIMIT $2",
             organization.0,
             limit

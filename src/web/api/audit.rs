@@ -153,7 +153,7 @@ async fn records(
 
 /// The audit of an event as a table
 ///
-/// All of it: the file that the page *Audit* gives, which `fairlist verify` checks. Scope `audit:read`.
+/// All of it: the file that the page *Audit* gives, which `fairlist verify` checks.
 #[utoipa::path(get, path = "/v1/events/{event}/audit.csv", tag = "Audit", params(("event" = String, Path)),
     security(("key" = ["audit:read"])),
     responses((status = 200, description = "The table.", body = String, content_type = "text/csv")))]
@@ -199,7 +199,7 @@ impl From<Anchor> for AnchorView {
 /// The head of an event's audit
 ///
 /// Keep it elsewhere, as it is: with it, `fairlist verify` finds whether the end was cut off. (By mail it goes to owners,
-/// from the page *Audit*.) Scope `audit:read`.
+/// from the page *Audit*.)
 #[utoipa::path(get, path = "/v1/events/{event}/audit/anchor", tag = "Audit", params(("event" = String, Path)),
     security(("key" = ["audit:read"])),
     responses((status = 200, description = "The head.", body = AnchorView)))]
@@ -246,7 +246,7 @@ impl From<ChainCheck> for VerificationView {
 
 /// Verify the audit of an event
 ///
-/// Computes every hash again, where it is kept, for at most three seconds. Looking changes nothing. Scope `audit:read`.
+/// Computes every hash again, where it is kept, for at most three seconds. Looking changes nothing.
 #[utoipa::path(get, path = "/v1/events/{event}/audit/verification", tag = "Audit", params(("event" = String, Path)),
     security(("key" = ["audit:read"])),
     responses((status = 200, description = "What it came to.", body = VerificationView)))]
@@ -280,7 +280,7 @@ async fn organization_records(
 
 /// The organization's audit as a table
 ///
-/// All of it, for `fairlist verify`. Scope `organization_audit:read`.
+/// All of it, for `fairlist verify`.
 #[utoipa::path(get, path = "/v1/audit.csv", tag = "Audit",
     security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "The table.", body = String, content_type = "text/csv")))]
@@ -291,7 +291,7 @@ async fn organization_table(State(state): State<WebState>, caller: Caller) -> Re
 
 /// The head of the organization's audit
 ///
-/// To be kept elsewhere. Scope `organization_audit:read`.
+/// To be kept elsewhere.
 #[utoipa::path(get, path = "/v1/audit/anchor", tag = "Audit",
     security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "The head.", body = AnchorView)))]
@@ -305,7 +305,7 @@ async fn organization_anchor(
 
 /// Verify the organization's audit
 ///
-/// As that of an event. Scope `organization_audit:read`.
+/// As that of an event.
 #[utoipa::path(get, path = "/v1/audit/verification", tag = "Audit",
     security(("key" = ["organization_audit:read"])),
     responses((status = 200, description = "What it came to.", body = VerificationView)))]

@@ -75,7 +75,7 @@ async fn booked_at(state: &WebState, event: &Event) -> Result<Answer<BookedAtVie
 
 /// Where an event's places are booked
 ///
-/// Here, or by a booking service; and how the service does. Its key is never shown. Scope `events:read`.
+/// Here, or by a booking service; and how the service does. Its key is never shown.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service", tag = "Booking service", params(("event" = String, Path)),
     security(("key" = ["events:read"])),
     responses((status = 200, description = "As it is now.", body = BookedAtView)))]
@@ -213,7 +213,7 @@ struct AttemptsQuery {
 
 /// What the booking service was asked
 ///
-/// The newest first. Scope `entries:read`.
+/// The newest first.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service/attempts", tag = "Booking service",
     params(("event" = String, Path), AttemptsQuery, Paging),
     security(("key" = ["entries:read"])),
@@ -234,8 +234,6 @@ async fn attempts(
 }
 
 /// An attempt
-///
-/// Scope `entries:read`.
 #[utoipa::path(get, path = "/v1/events/{event}/booking-service/attempts/{attempt}", tag = "Booking service",
     params(("event" = String, Path), ("attempt" = AttemptId, Path)),
     security(("key" = ["entries:read"])),
@@ -272,7 +270,7 @@ struct ResolveRequest {
 ///
 /// One that nobody knows the outcome of, once it was looked up at the service. Where places were to be booked and are not,
 /// the offer is pending again with the time that it lost, and the service is told that the key is void. Where they were to
-/// be given back and are not booked any more, they are free. Scope `offers:write`.
+/// be given back and are not booked any more, they are free.
 #[utoipa::path(post, path = "/v1/events/{event}/booking-service/attempts/{attempt}:resolve", tag = "Booking service",
     params(("event" = String, Path), ("attempt" = AttemptId, Path)), request_body = ResolveRequest,
     security(("key" = ["offers:write"])),

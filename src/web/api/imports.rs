@@ -99,7 +99,7 @@ async fn allowed(state: &WebState, caller: &Caller, event: &str) -> Result<Event
 
 /// The imports of an event
 ///
-/// Those that were started, the newest first; at most 50. Scope `entries:import`.
+/// Those that were started, the newest first; at most 50.
 #[utoipa::path(get, path = "/v1/events/{event}/imports", tag = "Imports", params(("event" = String, Path)),
     security(("key" = ["entries:import"])),
     responses((status = 200, description = "The latest.", body = Vec<ImportView>)))]
@@ -168,7 +168,7 @@ async fn upload(
 
 /// An import
 ///
-/// How far it is. Scope `entries:import`.
+/// How far it is.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path)),
     security(("key" = ["entries:import"])),
@@ -351,7 +351,7 @@ fn started_already() -> Failed {
 
 /// What would come of an import
 ///
-/// Read as asked for, without whoever is on the list already. Looking writes nothing. Scope `entries:import`.
+/// Read as asked for, without whoever is on the list already. Looking writes nothing.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}/preview", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path), Columns),
     security(("key" = ["entries:import"])),
@@ -384,7 +384,7 @@ struct StartRequest {
 /// Start an import
 ///
 /// The same file, read in the same way, is imported once: the answer is then the import that it was, carried on if it was
-/// interrupted. Scope `entries:import`.
+/// interrupted.
 #[utoipa::path(post, path = "/v1/events/{event}/imports/{import}:start", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path)), request_body = StartRequest,
     security(("key" = ["entries:import"])),
@@ -430,7 +430,7 @@ async fn start(
 /// The report of an import
 ///
 /// A row for each row of the file that is not taken, or changed: what would become of it, or what did, while the file is
-/// kept. Scope `entries:import`.
+/// kept.
 #[utoipa::path(get, path = "/v1/events/{event}/imports/{import}/report.csv", tag = "Imports",
     params(("event" = String, Path), ("import" = ImportId, Path), Columns),
     security(("key" = ["entries:import"])),

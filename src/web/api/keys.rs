@@ -67,7 +67,7 @@ impl From<ApiKey> for KeyView {
 
 /// Keys
 ///
-/// The newest first; at most 200. Scope `keys:read`.
+/// Those that nobody took back first, and the newest of them; at most 200.
 #[utoipa::path(get, path = "/v1/keys", tag = "Keys",
     security(("key" = ["keys:read"])),
     responses((status = 200, description = "They, never with what programs show.", body = Vec<KeyView>)))]
@@ -78,8 +78,6 @@ async fn list(State(state): State<WebState>, caller: Caller) -> Result<Answer<Ve
 }
 
 /// A key
-///
-/// Scope `keys:read`.
 #[utoipa::path(get, path = "/v1/keys/{key}", tag = "Keys", params(("key" = KeyId, Path)),
     security(("key" = ["keys:read"])),
     responses((status = 200, description = "The key, never with what a program shows.", body = KeyView)))]
@@ -129,7 +127,7 @@ struct KeyMade {
 /// Make a key
 ///
 /// Never good for more, nor for longer, than the key that asks; taken back together with it. It is shown in this answer
-/// alone. Scope `keys:write`.
+/// alone.
 #[utoipa::path(post, path = "/v1/keys", tag = "Keys", request_body = NewKeyRequest,
     security(("key" = ["keys:write"])),
     responses((status = 201, description = "The key.", body = KeyMade)))]

@@ -95,7 +95,7 @@ impl From<Webhook> for WebhookView {
 
 /// Webhooks
 ///
-/// In the order in which they were added. Scope `webhooks:read`.
+/// In the order in which they were added.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "Webhooks",
     security(("key" = ["webhooks:read"])),
     responses((status = 200, description = "All of them.", body = Vec<WebhookView>)))]
@@ -145,7 +145,7 @@ fn with_secret(
 
 /// Add a webhook
 ///
-/// Transitions are sent to it from now on. The secret is shown in this answer alone. Scope `webhooks:write`.
+/// Transitions are sent to it from now on. The secret is shown in this answer alone.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "Webhooks", request_body = NewWebhook,
     security(("key" = ["webhooks:write"])),
     responses((status = 201, description = "Added.", body = WebhookSecret)))]
@@ -169,7 +169,7 @@ async fn create(
 
 /// A webhook
 ///
-/// Never with its secret. Scope `webhooks:read`.
+/// Never with its secret.
 #[utoipa::path(get, path = "/v1/webhooks/{webhook}", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     security(("key" = ["webhooks:read"])),
     responses((status = 200, description = "The endpoint.", body = WebhookView)))]
@@ -195,7 +195,7 @@ async fn own(state: &WebState, caller: &Caller, id: WebhookId) -> Result<Organiz
 
 /// Stop a webhook
 ///
-/// Nothing is sent to it any more; what happens from now on waits until it is started again. Scope `webhooks:write`.
+/// Nothing is sent to it any more; what happens from now on waits until it is started again.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:stop", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It is stopped.", body = WebhookView)))]
@@ -211,7 +211,7 @@ async fn stop(
 
 /// Start a webhook
 ///
-/// It is sent to again, from where it stopped: nothing is left out. Scope `webhooks:write`.
+/// It is sent to again, from where it stopped: nothing is left out.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:start", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It runs.", body = WebhookView)))]
@@ -235,7 +235,7 @@ struct RotateRequest {
 
 /// Change a webhook's secret
 ///
-/// For a day deliveries are signed with both. The new one is shown in this answer alone. Scope `webhooks:write`.
+/// For a day deliveries are signed with both. The new one is shown in this answer alone.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:rotate", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     request_body = RotateRequest,
     security(("key" = ["webhooks:write"])),
@@ -266,7 +266,7 @@ struct TestQueued {
 
 /// Send a test
 ///
-/// Of the type `webhook.test`; what comes of it is in the log of deliveries within seconds. Scope `webhooks:write`.
+/// Of the type `webhook.test`; what comes of it is in the log of deliveries within seconds.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:test", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     security(("key" = ["webhooks:write"])),
     responses((status = 200, description = "It is queued.", body = TestQueued)))]
@@ -330,7 +330,7 @@ struct DeliveriesQuery {
 
 /// The deliveries of a webhook
 ///
-/// The newest first, tests last. Scope `webhooks:read`.
+/// The newest first, tests last.
 #[utoipa::path(get, path = "/v1/webhooks/{webhook}/deliveries", tag = "Webhooks",
     params(("webhook" = WebhookId, Path), DeliveriesQuery, Paging),
     security(("key" = ["webhooks:read"])),
@@ -375,7 +375,7 @@ struct ReplayQueued {
 /// Send deliveries again
 ///
 /// Those between two positions of the feed that the endpoint wants, also from before it was added; at most ten thousand at
-/// once. Scope `webhooks:write`.
+/// once.
 #[utoipa::path(post, path = "/v1/webhooks/{webhook}:replay", tag = "Webhooks", params(("webhook" = WebhookId, Path)),
     request_body = ReplayRequest,
     security(("key" = ["webhooks:write"])),
