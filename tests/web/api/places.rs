@@ -87,8 +87,8 @@ async fn what_came_back_before_and_is_told_under_another_id_does_no_harm() {
 
 #[tokio::test]
 async fn the_story_of_a_release_begins_with_the_look_after_it() {
-    let shop = Shop::with(two_hours(), 0).await;
-    // Looks at the line, all of which come to the same.
+    // A place is open and nobody wants it: looks at the line before and after come to the same.
+    let shop = Shop::with(two_hours(), 1).await;
     shop.world.settle().await;
     for _ in 0..3 {
         shop.world.later(chrono::Duration::minutes(1));
