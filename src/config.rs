@@ -14,6 +14,8 @@ use url::Url;
 use crate::db::postgres;
 use crate::domain::contact::{EmailAddress, PersonName};
 use crate::domain::role::Role;
+use crate::tls::Trust;
+use crate::traces::Traces;
 
 mod import;
 mod server;
@@ -23,7 +25,7 @@ mod verify;
 pub use import::ImportArguments;
 pub use server::{AddressArguments, CheckArguments, ServerArguments, ServerConfig};
 pub use values::{Hidden, LogFormat, LogLevel, Refused};
-use values::{parse_collector, parse_name, parse_path, parse_role};
+use values::{parse_collector, parse_file, parse_name, parse_path, parse_role};
 pub use verify::{AnchorArgument, VerifyArguments};
 
 /// A waitlist that makes the next offer clear, proves that it was fair, and never promises one place twice.
@@ -114,6 +116,18 @@ pub struct Common {
         help_heading = "Log"
     )]
     pub traces: Option<Url>,
+
+    /// File of certificates in PEM: further authorities that are trusted, besides those of the public web, by whatever
+    /// calls another server: for webhooks, booking, mail and traces [default: none]
+    #[arg(
+        long,
+        global = true,
+        env = "FAIRLIST_EXTRA_CA_CERTS",
+        value_name = "FILE",
+        value_parser = parse_file,
+        help_heading = "Safety"
+    )]
+    pub extra_ca_certs: Option<PathBuf>,
 }
 
 impl Common {
@@ -121,6 +135,28 @@ impl Common {
     #[must_use]
     pub fn private_server(&self) -> postgres::Settings {
         postgres::Settings { data: self.data.clone(), binaries: self.postgres_bin.clone() }
+    }
+
+    /// Whose certificates are believed.
+    ///
+    /// # Errors
+    /// When the file of further authorities is none.
+    pub fn trust(&self) -> Result<Trust, Refused> {
+        let Some(file) = &self.extra_ca_certs else { return Ok(Trust::default()) };
+        Trust::with_file(file).map_err(|problem| {
+            let refused = format!("{}: {problem}", file.display());
+            Refused::new("--extra-ca-certs", "FAIRLIST_EXTRA_CA_CERTS", &refused)
+        })
+    }
+
+    /// Where traces go, if anywhere. To be asked where no runtime runs.
+    ///
+    /// # Errors
+    /// When they cannot be sent there.
+    pub fn traces(&self) -> Result<Option<Traces>, Refused> {
+        let Some(collector) = &self.traces else { return Ok(None) };
+        let refused = |problem: String| Refused::new("--traces", "OTEL_EXPORTER_OTLP_ENDPOINT", &problem);
+        Traces::to(collector, &self.trust()?).map(Some).map_err(refused)
     }
 
     /// The database that was named, if one was.

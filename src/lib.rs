@@ -13,7 +13,7 @@
 //! db               the only SQL; `LockedEvent`, the private Postgres, the invariants
 //! domain           pure rules: allocation, draws, state machines, audit chain, names and instants
 //! metrics, traces  what operators watch, counted as it happens; spans for OpenTelemetry
-//! tls              how we speak TLS as a client
+//! tls              whose certificates are believed in servers that we call
 //! failpoint        where tests kill the program; nothing in release builds
 //! clock            where time and randomness come from
 //! ```

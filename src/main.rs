@@ -2,18 +2,17 @@
 
 use std::process::ExitCode;
 
-use fairlist::traces::Traces;
 use fairlist::{commands, config, logging};
 
 fn main() -> ExitCode {
     let cli = config::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    let traces = cli.common.traces.as_ref().map(Traces::to).transpose();
+    let traces = cli.common.traces();
     let human =
         logging::begin(cli.common.log, cli.common.log_level, traces.as_ref().ok().and_then(Option::as_ref));
     // Dropped at the end, when the runtime is gone and everything is told.
     let _traces = match traces {
         Ok(traces) => traces,
-        Err(problem) => return complain(&format!("--traces: {problem}"), human),
+        Err(problem) => return complain(&problem, human),
     };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,

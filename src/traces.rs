@@ -13,7 +13,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use url::Url;
 
-use crate::tls;
+use crate::tls::Trust;
 
 /// How long a collector may take to accept a batch; whoever is slower loses it.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,9 +27,9 @@ impl Traces {
     ///
     /// # Errors
     /// In words, when the exporter cannot be made.
-    pub fn to(collector: &Url) -> Result<Self, String> {
+    pub fn to(collector: &Url, trust: &Trust) -> Result<Self, String> {
         let client = reqwest::blocking::Client::builder()
-            .tls_backend_preconfigured(tls::client().map_err(|error| error.to_string())?)
+            .tls_backend_preconfigured(trust.client().map_err(|error| error.to_string())?)
             .redirect(reqwest::redirect::Policy::none())
             .timeout(PATIENCE)
             .build()

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::contract::{self, Ask, Release};
 use super::{Asked, Failed, Patience, Service, Told};
 use crate::clock::Entropy;
-use crate::tls;
+use crate::tls::{self, Trust};
 
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 * 1024;
@@ -26,6 +26,7 @@ pub struct Services(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     patience: Patience,
+    trust: Trust,
     client: OnceLock<Result<Client, String>>,
 }
 
@@ -57,10 +58,10 @@ impl Try {
 }
 
 impl Services {
-    /// With this patience.
+    /// With this patience, towards those whose certificates are believed.
     #[must_use]
-    pub fn new(patience: Patience) -> Self {
-        Self(Arc::new(Inner { patience, client: OnceLock::new() }))
+    pub fn new(patience: Patience, trust: Trust) -> Self {
+        Self(Arc::new(Inner { patience, trust, client: OnceLock::new() }))
     }
 
     /// For how long nobody else should take up what is being asked: longer than any question with its confirmation.
@@ -123,7 +124,7 @@ impl Services {
 
     #[tracing::instrument(name = "booking call", skip_all, fields(method = %question.method))]
     async fn ask(&self, service: &Service, question: &Question<'_>) -> Try {
-        let client = match self.0.client.get_or_init(|| client(self.0.patience)) {
+        let client = match self.0.client.get_or_init(|| client(self.0.patience, &self.0.trust)) {
             Ok(client) => client,
             Err(why) => return Try::failed(Failed::NotDone(why.clone()), false),
         };
@@ -141,9 +142,13 @@ impl Services {
         match request.send().await {
             Ok(response) => answer(response, question).await,
             // The connection was never made: nothing can have been done.
-            Err(error) if error.is_connect() => {
-                Try::failed(Failed::NotDone("the service cannot be reached".to_owned()), true)
-            }
+            Err(error) if error.is_connect() => match tls::trouble(&error) {
+                Some(why) => {
+                    let why = format!("the service cannot be spoken to safely: {why}");
+                    Try::failed(Failed::NotDone(why), false)
+                }
+                None => Try::failed(Failed::NotDone("the service cannot be reached".to_owned()), true),
+            },
             Err(error) if error.is_builder() => {
                 Try::failed(Failed::NotDone("the address cannot be called".to_owned()), false)
             }
@@ -219,8 +224,8 @@ fn jitter() -> f64 {
     0.5 + f64::from(Entropy.bytes()[0]) / 255.0
 }
 
-fn client(patience: Patience) -> Result<Client, String> {
-    let tls = tls::client().map_err(|error| error.to_string())?;
+fn client(patience: Patience, trust: &Trust) -> Result<Client, String> {
+    let tls = trust.client().map_err(|error| error.to_string())?;
     Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(Policy::none())

@@ -19,7 +19,7 @@ use crate::domain::audit::Actor;
 use crate::domain::ids::{KeyId, OrganizationId, StaffId};
 use crate::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use crate::domain::secret::{Secret, token_hash};
-use crate::tls;
+use crate::tls::Trust;
 use crate::waitlist::Waitlist;
 use crate::web::{self, Settings, WebState};
 
@@ -55,7 +55,7 @@ pub(super) async fn api(
     let (constant, _served) = serve(web::constant()).await?;
     let (ours, _served_too) = serve(web::router(state).map_err(failed)?).await?;
     let client = Client::builder()
-        .tls_backend_preconfigured(tls::client().map_err(failed)?)
+        .tls_backend_preconfigured(Trust::default().client().map_err(failed)?)
         .no_proxy()
         .pool_max_idle_per_host(CONNECTIONS)
         .build()

@@ -21,7 +21,7 @@ const JOINS_PER_HOUR: i32 = 10_000;
 
 pub(super) async fn demo(common: &Common, arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     let server: &ServerArguments = &arguments.server;
-    let mut config = server.check()?;
+    let mut config = server.check(common.trust()?)?;
     config.joins_per_hour = config.joins_per_hour.max(JOINS_PER_HOUR);
     let mut signals = Signals::listen()?;
     let database = tokio::select! {

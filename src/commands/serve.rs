@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Database, Failure, Signals};
+use crate::booking::{Patience, Services};
 use crate::clock::Clock;
 use crate::config::{Common, ServerArguments, ServerConfig};
 use crate::db::{Db, PoolSizes};
@@ -27,7 +28,7 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// Serves until SIGINT or SIGTERM, then stops accepting and claiming, finishes what was begun, and stops the
 /// private Postgres. A second signal skips the waiting.
 pub(super) async fn serve(common: &Common, arguments: &ServerArguments) -> Result<ExitCode, Failure> {
-    let config = arguments.check()?;
+    let config = arguments.check(common.trust()?)?;
     let mut signals = Signals::listen()?;
     let database = tokio::select! {
         database = open(common) => database?,
@@ -82,10 +83,14 @@ pub(super) async fn serve_on(
         ..web::Settings::new(base_url.clone())
     };
     let secret = config.secret(&common.data)?;
-    let webhooks = webhooks::Settings::new(secret.clone()).private(config.private_webhooks);
-    let waitlist = Waitlist::new(db.clone(), secret.clone());
+    let services = Services::new(Patience::default(), config.trust.clone());
+    let webhooks = webhooks::Settings::new(secret.clone())
+        .private(config.private_webhooks)
+        .trusting(config.trust.clone());
+    let waitlist = Waitlist::new(db.clone(), secret.clone()).with_services(services.clone());
     let mail = Arc::new(messages::Settings::new(base_url.clone(), secret.clone(), config.mail.clone()));
-    let state = WebState::new(db.clone(), secret, settings).with_mail(Arc::clone(&mail));
+    let state =
+        WebState::new(db.clone(), secret, settings).with_mail(Arc::clone(&mail)).with_services(services);
     let router = web::router(state).map_err(|problem| Failure::Outcome(format!("--base-url: {problem}")))?;
 
     let stopping = CancellationToken::new();

@@ -16,6 +16,7 @@ use crate::clock::Entropy;
 use crate::db::postgres;
 use crate::domain::secret::Secret;
 use crate::messages::{Relay, smtp};
+use crate::tls::Trust;
 
 /// Where a server is found.
 #[derive(Args, Clone, Debug)]
@@ -126,6 +127,8 @@ pub struct ServerConfig {
     pub metrics_listen: Option<SocketAddr>,
     /// The mail server and the sender; `None`: messages are only shown to staff.
     pub mail: Option<Relay>,
+    /// Whose certificates are believed.
+    pub trust: Trust,
     /// Whether webhooks may go into private networks.
     pub private_webhooks: bool,
     /// How long staff stay signed in without a click.
@@ -162,13 +165,14 @@ impl ServerArguments {
     ///
     /// # Errors
     /// A sentence that begins with the name of the setting.
-    pub fn check(&self) -> Result<ServerConfig, Refused> {
+    pub fn check(&self, trust: Trust) -> Result<ServerConfig, Refused> {
         Ok(ServerConfig {
             address: self.address.clone(),
             hosts: self.hosts.clone(),
             trusted_proxies: self.trusted_proxies,
             metrics_listen: self.metrics_listen,
-            mail: self.mail()?,
+            mail: self.mail(&trust)?,
+            trust,
             secret: self.secret()?,
             private_webhooks: self.private_webhooks,
             staff_idle: TimeDelta::minutes(i64::from(self.staff_idle_minutes)),
@@ -177,7 +181,7 @@ impl ServerArguments {
         })
     }
 
-    fn mail(&self) -> Result<Option<Relay>, Refused> {
+    fn mail(&self, trust: &Trust) -> Result<Option<Relay>, Refused> {
         let Some(Hidden(url)) = &self.smtp_url else { return Ok(None) };
         let server = smtp::Server::parse(url).map_err(|problem| {
             Refused::new("--smtp-url", "FAIRLIST_SMTP_URL", &format!("is refused: {problem}"))
@@ -185,7 +189,7 @@ impl ServerArguments {
         let from = self.mail_from.clone().ok_or_else(|| {
             Refused::new("--mail-from", "FAIRLIST_MAIL_FROM", "is needed where --smtp-url is given")
         })?;
-        Ok(Some(Relay { server, from }))
+        Ok(Some(Relay { server: server.trusting(trust.clone()), from }))
     }
 
     fn secret(&self) -> Result<Option<Secret>, Refused> {

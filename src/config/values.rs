@@ -81,6 +81,10 @@ pub(super) fn parse_path(text: &str) -> Result<PathBuf, &'static str> {
     if text.is_empty() { Err("the name of a directory is needed") } else { Ok(PathBuf::from(text)) }
 }
 
+pub(super) fn parse_file(text: &str) -> Result<PathBuf, &'static str> {
+    if text.is_empty() { Err("the name of a file is needed") } else { Ok(PathBuf::from(text)) }
+}
+
 pub(super) fn parse_name(text: &str) -> Result<PersonName, NameError> {
     PersonName::parse(text)
 }

@@ -13,13 +13,14 @@ use std::time::Duration;
 use lettre::Address;
 use lettre::transport::smtp::Error;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
 use tokio::time::Instant;
 use url::Url;
 
 use crate::domain::delivery::Verdict;
+use crate::tls::{self, Trust};
 
 /// How mail is protected on its way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub struct Server {
     port: u16,
     protection: Protection,
     credentials: Option<Credentials>,
+    trust: Trust,
 }
 
 /// Never the password.
@@ -103,7 +105,22 @@ impl Server {
             port: url.port().unwrap_or(port),
             protection,
             credentials,
+            trust: Trust::default(),
         })
+    }
+
+    /// The same, with these authorities believed.
+    #[must_use]
+    pub fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
+    fn tls(&self) -> Result<TlsParameters, Error> {
+        let mut tls = TlsParameters::builder(self.host.clone());
+        for authority in self.trust.added() {
+            tls = tls.add_root_certificate(Certificate::from_der(authority.to_vec())?);
+        }
+        tls.build()
     }
 
     /// How mail is protected on its way.
@@ -241,13 +258,12 @@ pub async fn greet(server: &Server, hello: &ClientId) -> Result<Connection, Verd
 }
 
 async fn connect(server: &Server, hello: &ClientId) -> Result<Connection, Error> {
-    let tls = || TlsParameters::new(server.host.clone());
-    let implicit = if server.protection == Protection::Tls { Some(tls()?) } else { None };
+    let implicit = if server.protection == Protection::Tls { Some(server.tls()?) } else { None };
     let address = (server.host.as_str(), server.port);
     // The time limit is the caller's, round the whole send.
     let mut inner = AsyncSmtpConnection::connect_tokio1(address, None, hello, implicit, None).await?;
     if server.protection == Protection::StartTls {
-        inner.starttls(tls()?, hello).await?;
+        inner.starttls(server.tls()?, hello).await?;
     }
     if let Some(credentials) = &server.credentials {
         inner.auth(&[Mechanism::Plain, Mechanism::Login], credentials).await?;
@@ -320,6 +336,9 @@ fn verdict(step: Step, error: &Error) -> Verdict {
 
 /// What the server said, in one line that can be shown.
 fn said(error: &Error) -> String {
+    if let Some(why) = tls::trouble(error) {
+        return format!("The mail server cannot be spoken to safely: {why}.");
+    }
     let text = match (error.status(), std::error::Error::source(error)) {
         (Some(code), Some(source)) => format!("{code} {source}"),
         _ => error.to_string(),

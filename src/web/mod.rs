@@ -19,6 +19,7 @@ use tracing::{Instrument, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use url::Url;
 
+use crate::booking::Services;
 use crate::db::Db;
 use crate::domain::secret::Secret;
 use crate::messages;
@@ -56,6 +57,7 @@ pub struct WebState {
     pub db: Db,
     /// The hot ones, for which requests that arrive together are decided together.
     pub together: Together,
+    waitlist: Waitlist,
     /// What tokens and codes are derived from.
     pub secret: Secret,
     /// What was configured.
@@ -74,7 +76,8 @@ impl WebState {
         let mail = messages::Settings::new(settings.base_url.clone(), secret.clone(), None);
         Self {
             db,
-            together: Together::new(waitlist),
+            together: Together::new(waitlist.clone()),
+            waitlist,
             secret,
             settings: Arc::new(settings),
             hasher: staff::hasher::Hasher::default(),
@@ -88,10 +91,17 @@ impl WebState {
         Self { mail, ..self }
     }
 
+    /// How booking services are called.
+    #[must_use]
+    pub fn with_services(self, services: Services) -> Self {
+        let waitlist = self.waitlist.with_services(services);
+        Self { together: Together::new(waitlist.clone()), waitlist, ..self }
+    }
+
     /// The use cases.
     #[must_use]
     pub fn waitlist(&self) -> Waitlist {
-        Waitlist::new(self.db.clone(), self.secret.clone())
+        self.waitlist.clone()
     }
 }
 

@@ -51,7 +51,7 @@ impl Caller {
     /// When TLS cannot be set up.
     pub fn new(settings: &Settings) -> Result<Self, CallerError> {
         let failed = |problem: &dyn std::fmt::Display| CallerError(problem.to_string());
-        let tls = tls::client().map_err(|problem| failed(&problem))?;
+        let tls = settings.trust.client().map_err(|problem| failed(&problem))?;
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
             .dns_resolver(Resolver { names: Arc::clone(&settings.names), private: settings.private })
@@ -129,8 +129,11 @@ async fn beginning(mut response: Response) -> Result<String, reqwest::Error> {
     Ok(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The error's innermost cause: what went wrong, without the address.
+/// What went wrong, without the address: with the endpoint's certificate, or the error's innermost cause.
 fn in_words(error: &reqwest::Error) -> String {
+    if let Some(why) = tls::trouble(error) {
+        return format!("Nothing was sent: {why}.");
+    }
     let mut innermost: &dyn std::error::Error = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;

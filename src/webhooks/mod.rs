@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::secret::Secret;
+use crate::tls::Trust;
 
 /// Where names lead.
 #[async_trait]
@@ -49,19 +50,34 @@ pub struct Settings {
     pub timeout: Duration,
     /// Where names lead.
     pub names: Arc<dyn Names>,
+    /// Whose certificates are believed.
+    pub trust: Trust,
 }
 
 impl Settings {
     /// To the public internet only, within 15 seconds.
     #[must_use]
     pub fn new(secret: Secret) -> Self {
-        Self { secret, private: false, timeout: Duration::from_secs(15), names: Arc::new(SystemNames) }
+        Self {
+            secret,
+            private: false,
+            timeout: Duration::from_secs(15),
+            names: Arc::new(SystemNames),
+            trust: Trust::default(),
+        }
     }
 
     /// Also into private networks, if `private`.
     #[must_use]
     pub fn private(mut self, private: bool) -> Self {
         self.private = private;
+        self
+    }
+
+    /// Believing these authorities.
+    #[must_use]
+    pub fn trusting(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 }

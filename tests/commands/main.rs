@@ -14,5 +14,6 @@ mod program;
 mod secrets;
 mod settings;
 mod staff;
+mod tls;
 mod traces;
 mod verify;

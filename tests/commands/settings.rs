@@ -18,6 +18,7 @@ async fn a_wrong_flag_is_refused_by_name() {
         ("serve", "--log-level", "loud"),
         ("serve", "--data", ""),
         ("serve", "--postgres-bin", ""),
+        ("serve", "--extra-ca-certs", ""),
         ("migrate", "--log", "xml"),
     ];
     for (command, flag, value) in wrong {

@@ -15,5 +15,6 @@ pub mod report;
 pub mod sample;
 pub mod site;
 pub mod smtp;
+pub mod tls;
 pub mod visitor;
 pub mod world;

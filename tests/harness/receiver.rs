@@ -66,6 +66,10 @@ impl Receiver {
         Self { address, desk, serving }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn port(&self) -> u16 {
         self.address.port()
     }

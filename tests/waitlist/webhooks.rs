@@ -1,5 +1,7 @@
 //! Webhooks against a real receiver: what arrives, how often, when, and where nothing must.
 
+mod tls;
+
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};

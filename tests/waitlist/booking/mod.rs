@@ -9,6 +9,7 @@ use fairlist::domain::entry::Entry;
 use fairlist::domain::offer::Offer;
 use fairlist::domain::outside::ServiceUrl;
 use fairlist::domain::policy::Policy;
+use fairlist::tls::Trust;
 use fairlist::waitlist::booking_settings::{BookAt, BookAtOutcome};
 use fairlist::waitlist::reconcile::{Outcome, Reconciler};
 
@@ -20,6 +21,7 @@ mod answers;
 mod circuit;
 mod crashes;
 mod meanwhile;
+mod tls;
 
 /// A box office whose places a service has, behind a proxy.
 struct Box_ {
@@ -46,7 +48,7 @@ impl Box_ {
 
     async fn under(policy: Policy, places: usize) -> Self {
         let mut world = World::with(policy, places).await;
-        world.waitlist = world.waitlist.clone().with_services(Services::new(patience()));
+        world.waitlist = world.waitlist.clone().with_services(Services::new(patience(), Trust::default()));
         let service = BookingService::start().await;
         let proxy = TcpProxy::to(service.address).await;
         let office = Self { world, service, proxy };

@@ -6,6 +6,7 @@ mod leases;
 mod letters;
 mod outages;
 mod sending;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
