@@ -51,7 +51,7 @@ impl<T: DeserializeOwned + Send> FromRequest<WebState> for VerifiedForm<T> {
         let session = Session::from_request_parts(&mut parts, state)
             .await
             .map_err(|_| Error::internal("a form on a route without sessions"))?;
-        let form = RawForm::read(Request::from_parts(parts, body), state).await?;
+        let form = RawForm::read(Request::from_parts(parts, body)).await?;
         verify(&session, form.token.as_deref()).await?;
         form.parse(state).await.map(Self)
     }

@@ -44,6 +44,9 @@ pub enum Error {
     /// More than fits.
     #[error("too large")]
     TooLarge,
+    /// It did not arrive in time.
+    #[error("too slow")]
+    TooSlow,
     /// Too often.
     #[error("too many requests")]
     TooMany {
@@ -225,6 +228,13 @@ impl IntoResponse for Error {
                 Problem { again: true, ..Problem::new("That could not be read", sentence) },
             ),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Problem::too_large()),
+            Self::TooSlow => (
+                StatusCode::REQUEST_TIMEOUT,
+                Problem {
+                    again: true,
+                    ..Problem::new("That took too long to arrive", "Nothing was done. Please send it again.")
+                },
+            ),
             Self::TooMany { retry_after } => (
                 StatusCode::TOO_MANY_REQUESTS,
                 Problem {

@@ -2,11 +2,11 @@
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
+use super::body;
 use super::error::Error;
 
 /// Parts of the path. An id that cannot be one is a page that is not there.
@@ -56,16 +56,10 @@ pub(super) struct RawForm {
 }
 
 impl RawForm {
-    pub(super) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Self, Error> {
+    pub(super) async fn read(request: Request) -> Result<Self, Error> {
         let (parts, body) = request.into_parts();
         let whole = Request::from_parts(parts.clone(), body);
-        let bytes = Bytes::from_request(whole, state).await.map_err(|rejection| {
-            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                Error::TooLarge
-            } else {
-                Error::BadRequest("What was sent broke off before its end. Nothing was saved.".into())
-            }
-        })?;
+        let bytes = body::whole(whole).await?;
         readable(&bytes)?;
         let token = form_urlencoded::parse(&bytes)
             .find(|(name, _)| name == super::csrf::FIELD)

@@ -3,7 +3,6 @@
 //! Outermost first: security headers, error pages, the request's id and its log line, a task of its own, our own
 //! hosts only, no posts from elsewhere, at most 64 KiB; then, by route, the session of staff or of customers.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -13,8 +12,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use chrono::Duration;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use url::Url;
@@ -28,6 +25,7 @@ use crate::waitlist::together::Together;
 
 pub mod api;
 pub mod assets;
+pub mod body;
 pub mod client;
 pub mod csrf;
 pub mod customer;
@@ -38,6 +36,7 @@ pub mod limits;
 pub mod metrics;
 pub mod next;
 pub mod page;
+pub mod server;
 pub mod session;
 pub mod staff;
 pub mod upload;
@@ -46,6 +45,7 @@ pub mod wants;
 pub use error::Error;
 pub use limits::{Limit, Limits};
 pub use page::Page;
+pub use server::{Patience, serve};
 
 /// The most bytes a form may have.
 pub const BODY_LIMIT: usize = 64 * 1024;
@@ -188,16 +188,6 @@ pub fn router(state: WebState) -> Result<Router, tower_http::csrf::ConfigError> 
         .merge(api::router(&state));
     let pages = assemble(state, routes)?;
     Ok(Router::new().fallback_service(tower::util::MapRequest::new(pages, api::split_act)))
-}
-
-/// Answers requests on `listener` until told to stop, and finishes those that were begun.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> std::io::Result<()> {
-    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>())
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
 }
 
 /// Routes without a state: what can be served.

@@ -3,9 +3,9 @@
 
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, FromRequestParts, Multipart, Request};
-use axum::http::StatusCode;
 use tower_sessions::Session;
 
+use super::body;
 use super::csrf;
 use super::error::Error;
 use super::{BODY_LIMIT, WebState};
@@ -51,7 +51,10 @@ fn broken() -> Error {
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn multipart(error: MultipartError) -> Error {
-    if error.status() == StatusCode::PAYLOAD_TOO_LARGE { Error::TooLarge } else { broken() }
+    match body::problem(error.status(), &error) {
+        Error::BadRequest(_) => broken(),
+        problem => problem,
+    }
 }
 
 /// The token comes before the file: the form has it first, and who sends another order has no form of ours.

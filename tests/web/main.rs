@@ -19,6 +19,7 @@ mod passed_over;
 mod probe;
 mod routes;
 mod script;
+mod slow;
 mod staff_audit;
 mod staff_events;
 mod staff_explain;

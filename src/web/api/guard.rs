@@ -18,7 +18,7 @@ use crate::domain::import::MAX_UPLOAD_BYTES;
 use crate::domain::key::Scope;
 use crate::web::client::ClientAddress;
 use crate::web::error::Error;
-use crate::web::{Limit, WebState};
+use crate::web::{Limit, WebState, body};
 
 /// The most bytes a request's body may have.
 pub const BODY_LIMIT: usize = 256 * 1024;
@@ -178,8 +178,9 @@ async fn once(state: &WebState, caller: &Caller, request: Request, next: Next) -
     };
     let Some(key) = key else { return next.run(request).await };
     let (parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, body_limit(caller, &path)).await else {
-        return Error::TooLarge.into_response();
+    let bytes = match body::read(body, body_limit(caller, &path)).await {
+        Ok(bytes) => bytes,
+        Err(error) => return error.into_response(),
     };
     let hash = |parts: &[&[u8]]| -> [u8; 32] {
         let mut hash = Sha256::new();

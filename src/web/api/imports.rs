@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
@@ -27,10 +25,10 @@ use crate::domain::import::{
 use crate::domain::key::Scope;
 use crate::waitlist::import::StartOutcome;
 use crate::waitlist::uploads;
-use crate::web::WebState;
 use crate::web::error::Error;
 use crate::web::extract::{Path, Query};
 use crate::web::upload::base_name;
+use crate::web::{WebState, body};
 
 pub(super) fn add(api: Api) -> Api {
     let (schemas, paths, methods) = routes!(list, upload);
@@ -147,13 +145,7 @@ async fn upload(
 ) -> Result<Answer<ImportView>, Failed> {
     // Who may not import is told so before a large file was read.
     let event = allowed(&state, &caller, &event).await?;
-    let bytes = Bytes::from_request(request, &state).await.map_err(|rejection| {
-        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-            Error::TooLarge
-        } else {
-            Error::BadRequest("What was sent broke off before its end. Nothing was done.".into())
-        }
-    })?;
+    let bytes = body::whole(request).await?;
     let name = base_name(&query.file_name);
     let name = if name.is_empty() { "list.csv" } else { &name };
     if name.contains('\0') {

@@ -12,8 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::problem::{Code, Failed, Refusal};
 use crate::domain::reason::StaffReason;
-use crate::web::WebState;
-use crate::web::error::Error;
+use crate::web::{WebState, body};
 
 /// The body of a request. An empty one is `{}`.
 #[derive(Debug)]
@@ -45,18 +44,12 @@ fn holds_zero(value: &Value) -> bool {
 impl<T: DeserializeOwned> FromRequest<WebState> for Json<T> {
     type Rejection = Failed;
 
-    async fn from_request(request: Request, state: &WebState) -> Result<Self, Failed> {
+    async fn from_request(request: Request, _: &WebState) -> Result<Self, Failed> {
         let kind =
             request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let is_json = kind.is_empty() || kind == "application/json" || kind.ends_with("+json");
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                Error::TooLarge
-            } else {
-                Error::BadRequest("What was sent broke off before its end. Nothing was done.".into())
-            }
-        })?;
+        let bytes = body::whole(request).await?;
         if !is_json && !bytes.is_empty() {
             return Err(unreadable(
                 "The body has to be JSON: Content-Type: application/json. Nothing was done.",

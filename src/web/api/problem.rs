@@ -136,6 +136,8 @@ codes! {
     OfferExpired = "offer_expired", 410, "The offer has expired", "Final.";
     /// A code that is used, too old, or guessed too often.
     CodeSpent = "code_spent", 410, "The code is of no use any more", "Have another code sent.";
+    /// The body did not arrive in time.
+    TooSlow = "too_slow", 408, "The body did not arrive in time", "Send it again.";
     /// More than fits.
     TooLarge = "too_large", 413, "The body is too large", "Send less at once.";
     /// The caller's key was used with another body, or the same source and id for something else.
@@ -252,6 +254,7 @@ impl Refusal {
             405 => {
                 Self::new(Code::MethodNotAllowed, "This address cannot be used that way. Nothing was done.")
             }
+            408 => Self::new(Code::TooSlow, "The body took too long to arrive. Nothing was done."),
             413 => Self::new(Code::TooLarge, "The body is larger than is taken here. Nothing was done."),
             429 => Self::new(Code::TooManyRequests, said()),
             503 => Self::new(Code::Unavailable, said()),

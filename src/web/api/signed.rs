@@ -1,7 +1,7 @@
 //! What a system that cannot show a key tells instead: signed, as Standard Webhooks says, with the secret that was shown
 //! with the key. The address names the key: `POST /v1/internal/capacity-released?key=…`.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Query, Request};
 use axum::http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -14,8 +14,7 @@ use crate::domain::ids::KeyId;
 use crate::domain::key::Scope;
 use crate::domain::secret::token_hash;
 use crate::domain::webhook::{SignatureError, shown, verify};
-use crate::web::error::Error;
-use crate::web::{Limit, WebState};
+use crate::web::{Limit, WebState, body};
 
 /// The one address to which what is signed may be sent.
 pub const ADDRESS: &str = "/v1/internal/capacity-released";
@@ -54,7 +53,7 @@ pub async fn identify(
     request: &mut Request,
 ) -> Result<Caller, Failed> {
     let body = std::mem::take(request.body_mut());
-    let bytes = to_bytes(body, BODY_LIMIT).await.map_err(|_| Failed::from(Error::TooLarge))?;
+    let bytes = body::read(body, BODY_LIMIT).await.map_err(Failed::from)?;
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let [Some(id), Some(timestamp), Some(signature)] = HEADERS.map(header) else {
         return Err(refused(SignatureError::Unreadable));

@@ -63,7 +63,9 @@ impl House {
 
         let (mut running, stopping) = (JoinSet::new(), CancellationToken::new());
         let (router, stop) = (desk.router.clone(), stopping.clone());
-        running.spawn(async move { web::serve(listener, router, stop).await.expect("served") });
+        running.spawn(async move {
+            web::serve(listener, router, web::Patience::default(), stop).await.expect("served");
+        });
         workers::passes::start(&mut running, &desk.world.waitlist, &stopping);
         let db = desk.world.database.db().for_workers();
         workers::start_mailers(&mut running, &db, &desk.mail, &stopping);
