@@ -64,13 +64,14 @@ impl Wire {
     /// Everything that is due is sent, and what became of it is noted.
     async fn sent(&mut self) {
         self.fed().await;
-        loop {
+        for _ in 0..1_000 {
             let outcome = self.sender.tick().await.expect("a tick");
             self.sender.finish().await;
             if outcome == Outcome::Idle {
                 return;
             }
         }
+        panic!("what is to be sent does not come to an end");
     }
 
     async fn webhook(&self, id: WebhookId) -> Webhook {

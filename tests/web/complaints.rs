@@ -53,6 +53,21 @@ async fn what_somebody_says_on_the_telephone_is_written_down_and_answered_once()
     desk.world.add_places(1).await;
     desk.world.settle().await;
     assert!(desk.world.offer(ann.id).await.is_some());
+    // Whoever waits longest for an answer comes first.
+    for words in ["It took a whole week.", "And still nothing."] {
+        let who = if words.starts_with("It") { &ben } else { &ann };
+        let path = desk.path(&format!("/entries/{}/complaint", who.id));
+        agent
+            .post(&path, &[("about", "otherwise_wrong"), ("words", words)])
+            .await
+            .location()
+            .expect("written down");
+        desk.world.later(chrono::Duration::hours(1));
+    }
+    let now = agent.get("/staff").await;
+    says(&now, "2 complaints wait for an answer.");
+    let at = |entry| now.body.find(&format!("{entry}/complaint")).expect("it is on the page");
+    assert!(at(ben.id) < at(ann.id));
     // Of another event's entry there is nothing here.
     let elsewhere = format!("/staff/events/{}/entries/{}/complaint", uuid::Uuid::nil(), ben.id);
     assert_eq!(agent.get(&elsewhere).await.status, StatusCode::NOT_FOUND);

@@ -55,6 +55,16 @@ async fn a_key_is_shown_once_and_its_use_its_end_and_its_taking_back_are_seen() 
     let page = owner.submit(&revoke, &[]).await;
     says(&page, "Taken back: whoever shows this key is refused from now on.");
     program.get("/v1/events").await.refused(401, "unauthorized");
+    // Those that are good come first, the newest of them before the others, and those that were taken back last.
+    for name in ["Ledger", "Box office"] {
+        owner.post("/staff/keys", &[("name", name), ("lives", "90"), ("scope.events:read", "yes")]).await;
+        desk.world.later(Duration::minutes(1));
+    }
+    let page = owner.get("/staff/keys").await;
+    let at = |name: &str| page.body.find(name).unwrap_or_else(|| panic!("{name} is not on the page"));
+    assert!(
+        at("Box office") < at("Ledger") && at("Ledger") < at("expired") && at("expired") < at("taken back")
+    );
     let mut manager = desk.at_work("Mary", Role::Manager).await;
     assert_eq!(manager.get("/staff/keys").await.status, StatusCode::FORBIDDEN);
     assert_eq!(manager.post("/staff/keys", &wish).await.status, StatusCode::FORBIDDEN);
