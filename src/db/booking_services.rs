@@ -136,6 +136,23 @@ impl LockedEvent {
         let (event, now) = (self.id(), self.now());
         gate(self.connection(), event, now, probe_for).await
     }
+
+    /// Until when the event's service is left alone, if it is.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn booking_rests_until(&mut self) -> Result<Option<DateTime<Utc>>, DbError> {
+        let (event, organization) = (self.id(), self.event().organization);
+        Ok(sqlx::query_scalar!(
+            "SELECT c.open_until FROM booking_services s
+             JOIN booking_circuits c ON c.organization_id = $2 AND c.base_url = s.base_url WHERE s.event_id = $1",
+            event.0,
+            organization.0
+        )
+        .fetch_optional(self.connection())
+        .await?
+        .flatten())
+    }
 }
 
 /// Decided by the row: of those who come when the rest is over, in however many processes, one changes it.

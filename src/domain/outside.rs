@@ -105,6 +105,22 @@ pub fn rest_after(failures: i32) -> Option<Duration> {
         .then(|| Duration::seconds(10 << (failures - TRIP_AFTER).clamp(0, 5)).min(Duration::minutes(5)))
 }
 
+/// How long whoever accepted in time, and was turned away, has to do it again once the service can be asked.
+pub const TO_TRY_AGAIN: Duration = Duration::minutes(2);
+
+/// The deadline of whoever was turned away: not before they could try again at `from`, and never past the start. While the
+/// service books nothing nobody else could have the places either.
+#[must_use]
+pub fn kept_until(
+    deadline: DateTime<Utc>,
+    from: DateTime<Utc>,
+    start: Option<DateTime<Utc>>,
+) -> DateTime<Utc> {
+    let again = from.checked_add_signed(TO_TRY_AGAIN).unwrap_or(from);
+    // A deadline that is already later, even past the start, is left alone.
+    deadline.max(start.map_or(again, |start| again.min(start)))
+}
+
 words! {
     /// How a booking service is called, by what became of the last calls.
     ServiceState {

@@ -21,7 +21,7 @@ use crate::domain::event::{EventState, ListState};
 use crate::domain::ids::{AttemptId, PlaceId};
 use crate::domain::message::Occasion;
 use crate::domain::offer::{Offer, OfferKind, OfferState};
-use crate::domain::outside::{Attempt, AttemptAct, AttemptOutcome, KEY_LIFE};
+use crate::domain::outside::{Attempt, AttemptAct, AttemptOutcome, KEY_LIFE, kept_until};
 use crate::domain::reason::{Reason, StaffReason};
 
 /// What came of asking.
@@ -202,7 +202,8 @@ async fn not_booked(event: &mut LockedEvent, attempt: &Attempt) -> Result<(), Db
         revoke(event, vec![offer], Actor::System, reason, tell).await?;
         return Ok(());
     }
-    let deadline = made_up(&offer, attempt.made_at, now, event.event().starts_at);
+    let start = event.event().starts_at;
+    let deadline = kept_until(made_up(&offer, attempt.made_at, now, start), now, start);
     if offer.kind == OfferKind::Call {
         let entry = Some(offer.entry);
         let held: Vec<Place> = event.places_of_offers(&[offer.id]).await?;
@@ -230,6 +231,38 @@ async fn not_booked(event: &mut LockedEvent, attempt: &Attempt) -> Result<(), Db
         .await?;
     event.want_pass();
     Ok(())
+}
+
+/// Whoever accepted in time, and was turned away because the service is left alone, keeps their offer until it is asked
+/// again, and a moment to accept once more.
+pub(super) async fn keep_for(
+    event: &mut LockedEvent,
+    turned_away: impl Iterator<Item = &Offer>,
+) -> Result<(), DbError> {
+    let mut turned_away: Vec<&Offer> = turned_away.collect();
+    if turned_away.is_empty() {
+        return Ok(());
+    }
+    turned_away.sort_unstable_by_key(|offer| offer.id.0);
+    turned_away.dedup_by_key(|offer| offer.id);
+    let Some(rest) = event.booking_rests_until().await? else { return Ok(()) };
+    let start = event.event().starts_at;
+    let moves: Vec<OfferMove> = turned_away
+        .into_iter()
+        .map(|offer| (offer, kept_until(offer.expires_at, rest, start)))
+        .filter(|(offer, until)| *until > offer.expires_at)
+        .map(|(offer, expires_at)| OfferMove {
+            expires_at,
+            ..OfferMove::end(
+                offer,
+                OfferState::Pending,
+                Actor::System,
+                Act::DeadlineMoved,
+                Reason::ServiceFailed,
+            )
+        })
+        .collect();
+    event.move_offers(&moves).await
 }
 
 /// The deadline once the time since the click is made up for: at most to the start.

@@ -223,7 +223,7 @@ async fn book(
 
 /// The bookings of one person
 ///
-/// A program names the person by `email`.
+/// Those that stand first, and those cancelled in the last 90 days; 200 at most. A program names the person by `email`.
 #[utoipa::path(get, path = "/v1/bookings", tag = "Bookings", params(Whose),
     security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Their bookings.", body = Vec<BookingView>)))]

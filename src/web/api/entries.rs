@@ -207,7 +207,7 @@ fn too_many_wants() -> Refusal {
 
 /// The entries of one person
 ///
-/// Live ones first. A program names the person by `email`.
+/// Live ones first, then those of the last 90 days; 200 at most. A program names the person by `email`.
 #[utoipa::path(get, path = "/v1/waitlist", tag = "Entries", params(Whose),
     security(("key" = ["entries:read"]), ("customer" = [])),
     responses((status = 200, description = "Their entries.", body = Vec<EntryView>)))]

@@ -109,7 +109,7 @@ async fn accept(
             Refusal::new(
                 Code::BookingUnavailable,
                 "The booking service did not take it, so nothing was booked. The offer is pending as before; its deadline \
-                 moves by the time that was lost.",
+                 moves, so that no time is lost.",
             )
             .again_in(called_again(&state, &sheet).await?)
         }

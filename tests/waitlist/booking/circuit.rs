@@ -215,3 +215,51 @@ async fn a_booking_is_given_back_once_the_service_is_called_again() {
     assert_eq!(office.world.bookings(ann.person).await.len(), 0);
     office.service.assert_equal(&office.world).await;
 }
+
+/// A service that is down costs nobody the places that they said yes to in time; who said nothing has lost them.
+#[tokio::test]
+async fn who_accepts_while_the_service_is_left_alone_keeps_the_offer_until_it_can_be_asked() {
+    let office = Box_::new(3).await;
+    let (ann, offer) = office.offered("Ann", 1).await;
+    let (cora, silent) = office.offered("Cora", 1).await;
+    office.world.later(offer.expires_at - office.world.now() - Duration::seconds(3));
+    office.trip().await;
+    let deadline = async || office.world.live_offer(ann.id).await.expires_at;
+    for _ in 0..2 {
+        let outcome = office.world.accept(offer.id, ann.person).await;
+        assert_eq!(outcome, AcceptOutcome::ServiceUnavailable);
+        // Ten seconds of rest and two minutes, however often she tries.
+        assert_eq!(deadline().await, office.world.now() + Duration::seconds(130));
+    }
+    assert_eq!(office.world.live_offer(cora.id).await.expires_at, silent.expires_at);
+    office.world.later(Duration::seconds(129));
+    office.world.pass().await;
+    let state: String = sqlx::query_scalar("SELECT state FROM offers WHERE id = $1")
+        .bind(silent.id.0)
+        .fetch_one(office.world.database.sql())
+        .await
+        .unwrap();
+    assert_eq!(state, "expired");
+    // It is asked, and fails again, a moment before her time is over: two minutes more.
+    assert_eq!(office.world.accept(offer.id, ann.person).await, AcceptOutcome::ServiceUnavailable);
+    assert_eq!(deadline().await, office.world.now() + Duration::minutes(2));
+    office.service.set(Manner::Willing);
+    office.world.later(Duration::seconds(119));
+    office.world.pass().await;
+    let outcome = office.world.accept(offer.id, ann.person).await;
+    assert!(matches!(outcome, AcceptOutcome::Accepted { .. }), "{outcome:?}");
+    office.service.assert_equal(&office.world).await;
+}
+
+/// Nobody keeps anything past the start.
+#[tokio::test]
+async fn what_is_kept_meanwhile_is_kept_to_the_start_at_most() {
+    let office = Box_::new(2).await;
+    let start = office.world.waitlist.db().event(office.world.event).await.unwrap().starts_at.unwrap();
+    office.world.later(start - office.world.now() - Duration::minutes(1));
+    let (ann, offer) = office.offered("Ann", 1).await;
+    assert_eq!(offer.expires_at, start);
+    office.trip().await;
+    assert_eq!(office.world.accept(offer.id, ann.person).await, AcceptOutcome::ServiceUnavailable);
+    assert_eq!(office.world.live_offer(ann.id).await.expires_at, start);
+}
