@@ -20,10 +20,9 @@ pub fn begin(format: LogFormat, level: LogLevel, traces: Option<&Traces>) -> boo
         LogFormat::Json => false,
         LogFormat::Auto => stderr().is_terminal(),
     };
-    // Postgres's notices ("already exists, skipping") and warnings ("there is no transaction in progress", at the
-    // ROLLBACK with which every connection is given back) are no news; nor are the tries of a download, whose end is
-    // told. The check of where posts come from would name the whole address, which may hold a token; what it refuses
-    // we tell ourselves.
+    // Postgres's notices ("already exists, skipping") are no news; nor are the tries of a download, whose end is told.
+    // The check of where posts come from would name the whole address, which may hold a token; what it refuses we tell
+    // ourselves.
     let filter = EnvFilter::new(format!(
         "{},sqlx::postgres::notice=error,reqwest_retry=error,tower_http=off",
         level.directive()

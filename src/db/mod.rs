@@ -223,9 +223,10 @@ fn pool(options: &PgConnectOptions, max: u32, statement_timeout: &'static str, w
         .acquire_timeout(wait)
         .idle_timeout(Duration::from_mins(5))
         // A future dropped while BEGIN is under way hands back a connection inside a transaction that sqlx does
-        // not know of; without this, the next borrower's work would silently be part of it.
+        // not know of; without this, the next borrower's work would silently be part of it. A ROLLBACK alone would have
+        // Postgres write a warning to its log each time that there is nothing to roll back, which is always.
         .after_release(|connection, _| {
-            Box::pin(async move { connection.execute("ROLLBACK").await.map(|_| true) })
+            Box::pin(async move { connection.execute("START TRANSACTION; ROLLBACK").await.map(|_| true) })
         })
         .connect_lazy_with(options)
 }

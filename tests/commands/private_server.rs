@@ -37,6 +37,8 @@ async fn an_empty_directory_is_all_it_takes() {
     Running::serve(&data).await.stop().await;
     assert_eq!(fs::read_to_string(&secret).unwrap(), before, "the secret is made once");
     assert!(!data.log().contains("interrupted"), "stopped cleanly, it does not recover: {}", data.log());
+    // Nothing that would fill the disk of whoever has many visitors.
+    assert!(!data.log().contains("WARNING"), "{}", data.log());
 }
 
 #[tokio::test]
