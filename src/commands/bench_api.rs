@@ -21,7 +21,7 @@ use crate::domain::key::{KEY_PREFIX, KeyName, Scope, hint};
 use crate::domain::secret::{Secret, token_hash};
 use crate::tls::Trust;
 use crate::waitlist::Waitlist;
-use crate::web::{self, Patience, Settings, WebState};
+use crate::web::{self, Settings, Timeouts, WebState};
 
 /// So many ask at once, each on a connection of its own, one request after the other.
 const CONNECTIONS: usize = 64;
@@ -115,7 +115,7 @@ async fn serve(router: web::Routes) -> Result<(SocketAddr, DropGuard), Failure> 
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let stopping = CancellationToken::new();
-    tokio::spawn(web::serve(listener, router, Patience::default(), stopping.clone()));
+    tokio::spawn(web::serve(listener, router, Timeouts::default(), stopping.clone()));
     Ok((address, stopping.drop_guard()))
 }
 

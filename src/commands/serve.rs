@@ -96,11 +96,11 @@ pub(super) async fn serve_on(
     let stopping = CancellationToken::new();
     let sender = Sender::new(&db, webhooks, stopping.clone())
         .map_err(|problem| Failure::Outcome(problem.to_string()))?;
-    let mut pages = tokio::spawn(web::serve(listener, router, web::Patience::default(), stopping.clone()));
+    let mut pages = tokio::spawn(web::serve(listener, router, web::Timeouts::default(), stopping.clone()));
     let mut at_work = JoinSet::new();
     if let Some(listener) = watched {
         let router = web::metrics::router(db.clone());
-        let served = web::serve(listener, router, web::Patience::default(), stopping.clone());
+        let served = web::serve(listener, router, web::Timeouts::default(), stopping.clone());
         at_work.spawn(async move {
             if let Err(error) = served.await {
                 warn!(%error, "metrics are served no more");

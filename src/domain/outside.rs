@@ -108,17 +108,17 @@ pub fn rest_after(failures: i32) -> Option<Duration> {
 /// How long whoever accepted in time, and was turned away, has to do it again once the service can be asked.
 pub const TO_TRY_AGAIN: Duration = Duration::minutes(2);
 
-/// The deadline of whoever was turned away: not before they could try again at `from`, and never past the start. While the
-/// service books nothing nobody else could have the places either.
+/// The deadline of whoever was turned away: not before they could try again at `from`, for as long as a service that is
+/// down books nobody else's places either. At most to `limit`: of a service that refuses only them, others must not
+/// suffer for ever. A deadline that is already later is left alone.
 #[must_use]
 pub fn kept_until(
     deadline: DateTime<Utc>,
     from: DateTime<Utc>,
-    start: Option<DateTime<Utc>>,
+    limit: Option<DateTime<Utc>>,
 ) -> DateTime<Utc> {
     let again = from.checked_add_signed(TO_TRY_AGAIN).unwrap_or(from);
-    // A deadline that is already later, even past the start, is left alone.
-    deadline.max(start.map_or(again, |start| again.min(start)))
+    deadline.max(limit.map_or(again, |limit| again.min(limit)))
 }
 
 words! {

@@ -66,7 +66,7 @@ pub enum AcceptOutcome {
     BeingConfirmed,
     /// The booking service says that the place is gone.
     Conflicted,
-    /// The booking service cannot be reached, and nothing was booked: the offer is as it was, and loses no time.
+    /// The booking service cannot be reached, and nothing was booked: the offer is as it was, with time to try again.
     ServiceUnavailable,
     /// It is a call, and others were faster: so many places are open now, fewer than it needs. It stays pending.
     TakenByFaster {
@@ -259,7 +259,7 @@ pub(super) async fn accept(
     }
     let turned_away = std::iter::zip(commands, &outcomes)
         .filter(|(_, outcome)| **outcome == AcceptOutcome::ServiceUnavailable)
-        .filter_map(|(command, _)| known.offers.get(&command.offer));
+        .filter_map(|(command, _)| Some((command, known.offers.get(&command.offer)?)));
     keep_for(event, turned_away).await?;
     // A deadline that passed unswept is a reason for a pass at once.
     if outcomes.contains(&AcceptOutcome::Expired) {

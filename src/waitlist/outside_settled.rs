@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::answer;
+use super::answer::{self, Accept};
 use super::bookings::{CancelOutcome, free};
 use super::ending::{Ending, end_offers};
 use super::lists::revoke;
@@ -23,6 +23,7 @@ use crate::domain::message::Occasion;
 use crate::domain::offer::{Offer, OfferKind, OfferState};
 use crate::domain::outside::{Attempt, AttemptAct, AttemptOutcome, KEY_LIFE, kept_until};
 use crate::domain::reason::{Reason, StaffReason};
+use crate::domain::telling::LATE;
 
 /// What came of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,8 +203,11 @@ async fn not_booked(event: &mut LockedEvent, attempt: &Attempt) -> Result<(), Db
         revoke(event, vec![offer], Actor::System, reason, tell).await?;
         return Ok(());
     }
-    let start = event.event().starts_at;
-    let deadline = kept_until(made_up(&offer, attempt.made_at, now, start), now, start);
+    let lost = made_up(&offer, attempt.made_at, now, event.event().starts_at);
+    // While it is left alone, whoever tries again is turned away.
+    let from = event.booking_rests_until().await?.map_or(now, |rest| rest.max(now));
+    let window = event.policy().await?.window;
+    let deadline = kept_until(lost, from, limit(event, &offer, window));
     if offer.kind == OfferKind::Call {
         let entry = Some(offer.entry);
         let held: Vec<Place> = event.places_of_offers(&[offer.id]).await?;
@@ -213,7 +217,8 @@ async fn not_booked(event: &mut LockedEvent, attempt: &Attempt) -> Result<(), Db
             .collect();
         event.move_places(&moves).await?;
     }
-    if deadline > now && deadline - offer.expires_at >= Duration::minutes(1) {
+    // Whoever waited for the answer sees what comes of it.
+    if deadline > now && lost - offer.expires_at >= LATE {
         let told = Offer { state: OfferState::Pending, ..offer.clone() };
         tell_of_more_time(event, &told, deadline, Reason::ServiceFailed);
     }
@@ -234,24 +239,30 @@ async fn not_booked(event: &mut LockedEvent, attempt: &Attempt) -> Result<(), Db
 }
 
 /// Whoever accepted in time, and was turned away because the service is left alone, keeps their offer until it is asked
-/// again, and a moment to accept once more.
+/// again, and a moment to accept once more. They see it; somebody for whom others accepted is told.
 pub(super) async fn keep_for(
     event: &mut LockedEvent,
-    turned_away: impl Iterator<Item = &Offer>,
+    turned_away: impl Iterator<Item = (&Accept, &Offer)>,
 ) -> Result<(), DbError> {
-    let mut turned_away: Vec<&Offer> = turned_away.collect();
+    let mut turned_away: Vec<(&Accept, &Offer)> = turned_away.collect();
     if turned_away.is_empty() {
         return Ok(());
     }
-    turned_away.sort_unstable_by_key(|offer| offer.id.0);
-    turned_away.dedup_by_key(|offer| offer.id);
+    turned_away.sort_unstable_by_key(|(_, offer)| offer.id.0);
+    turned_away.dedup_by_key(|(_, offer)| offer.id);
     let Some(rest) = event.booking_rests_until().await? else { return Ok(()) };
-    let start = event.event().starts_at;
-    let moves: Vec<OfferMove> = turned_away
-        .into_iter()
-        .map(|offer| (offer, kept_until(offer.expires_at, rest, start)))
-        .filter(|(offer, until)| *until > offer.expires_at)
-        .map(|(offer, expires_at)| OfferMove {
+    let window = event.policy().await?.window;
+    let mut moves = Vec::with_capacity(turned_away.len());
+    for (accept, offer) in turned_away {
+        let expires_at = kept_until(offer.expires_at, rest, limit(event, offer, window));
+        if expires_at == offer.expires_at {
+            continue;
+        }
+        let themselves = matches!(accept.actor, Actor::Person(_));
+        if !themselves && expires_at - offer.expires_at >= LATE {
+            tell_of_more_time(event, offer, expires_at, Reason::ServiceFailed);
+        }
+        moves.push(OfferMove {
             expires_at,
             ..OfferMove::end(
                 offer,
@@ -260,9 +271,15 @@ pub(super) async fn keep_for(
                 Act::DeadlineMoved,
                 Reason::ServiceFailed,
             )
-        })
-        .collect();
+        });
+    }
     event.move_offers(&moves).await
+}
+
+/// Nothing is kept for whoever is turned away past one more window, or past the start.
+fn limit(event: &LockedEvent, offer: &Offer, window: Option<Duration>) -> Option<DateTime<Utc>> {
+    let most = window.and_then(|window| offer.made_at.checked_add_signed(window * 2));
+    most.into_iter().chain(event.event().starts_at).min()
 }
 
 /// The deadline once the time since the click is made up for: at most to the start.

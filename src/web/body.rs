@@ -15,16 +15,25 @@ use super::error::Error;
 #[error("the body did not arrive in time")]
 struct Late;
 
-/// The same body, that breaks off when it has not come whole within `time` from now, however steadily it drips.
+/// Bytes a second: whoever sends a large file has as much longer as it takes at this pace.
+pub const SLOWEST: u64 = 16 * 1024;
+
+/// The same body, that breaks off when it has not come whole within `time` from now and what [`SLOWEST`] allows for what
+/// came, however steadily it drips.
 pub fn within(time: Duration, body: Body) -> Body {
     if body.is_end_stream() {
         return body;
     }
     let end = Instant::now() + time;
-    let arriving = stream::unfold(Some(body.into_data_stream()), move |rest| async move {
-        let mut rest = rest?;
+    let arriving = stream::unfold(Some((body.into_data_stream(), end)), move |rest| async move {
+        let (mut rest, end) = rest?;
         match timeout_at(end, rest.next()).await {
-            Ok(chunk) => chunk.map(|chunk| (chunk, Some(rest))),
+            Ok(Some(Ok(bytes))) => {
+                let came = u64::try_from(bytes.len()).unwrap_or(0);
+                let more = Duration::from_nanos(came.saturating_mul(1_000_000_000 / SLOWEST));
+                Some((Ok(bytes), Some((rest, end + more))))
+            }
+            Ok(broken) => broken.map(|broken| (broken, None)),
             Err(_) => Some((Err(axum::Error::new(Late)), None)),
         }
     });

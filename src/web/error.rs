@@ -365,6 +365,10 @@ pub async fn pages(State(state): State<WebState>, request: Request, next: Next) 
         "<!DOCTYPE html><title>Error</title><p>Something went wrong. <a href=\"/\">Go to the start</a>"
             .to_owned()
     });
+    if parts.status == StatusCode::REQUEST_TIMEOUT {
+        // At 408 browsers send everything again, and do not show the page.
+        parts.status = StatusCode::BAD_REQUEST;
+    }
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     parts.headers.remove(axum::http::header::CONTENT_LENGTH);
     if let Some(seconds) = problem.retry_after {

@@ -45,7 +45,7 @@ pub mod wants;
 pub use error::Error;
 pub use limits::{Limit, Limits};
 pub use page::Page;
-pub use server::{Patience, serve};
+pub use server::{Timeouts, serve};
 
 /// The most bytes a form may have.
 pub const BODY_LIMIT: usize = 64 * 1024;

@@ -131,7 +131,9 @@ async fn beginning(mut response: Response) -> Result<String, reqwest::Error> {
 
 /// What went wrong, without the address: with the endpoint's certificate, or the error's innermost cause.
 fn in_words(error: &reqwest::Error) -> String {
-    if let Some(why) = tls::trouble(error) {
+    if error.is_connect()
+        && let Some(why) = tls::trouble(error)
+    {
         return format!("Nothing was sent: {why}.");
     }
     let mut innermost: &dyn std::error::Error = error;

@@ -109,7 +109,7 @@ async fn accept(
             Refusal::new(
                 Code::BookingUnavailable,
                 "The booking service did not take it, so nothing was booked. The offer is pending as before; its deadline \
-                 moves, so that no time is lost.",
+                 moves, so that there is time to try again, if it may.",
             )
             .again_in(called_again(&state, &sheet).await?)
         }

@@ -269,8 +269,8 @@ async fn accept(
 }
 
 /// The booking service cannot be reached: what that means for the offer.
-const NOT_REACHED: &str = "The box office cannot be reached at the moment, so nothing was booked. You lose no \
-                           time by it: please try again in a minute.";
+const NOT_REACHED: &str = "The box office cannot be reached at the moment, so nothing was booked. Your offer \
+                           is still yours: please try again in a minute.";
 
 /// Somebody was faster; whether anything is still to be had.
 fn taken_by_faster(open: i64, party: i32) -> String {

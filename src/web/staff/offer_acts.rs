@@ -457,7 +457,7 @@ async fn accept(
         ),
         AcceptOutcome::ServiceUnavailable => (
             Tone::Warn,
-            "The booking service cannot be reached, so nothing was booked. The offer loses no time by it: try again in a minute."
+            "The booking service cannot be reached, so nothing was booked. The offer is still theirs: try again in a minute."
                 .to_owned(),
         ),
         AcceptOutcome::AlreadyAccepted { .. }

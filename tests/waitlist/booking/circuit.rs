@@ -240,15 +240,66 @@ async fn who_accepts_while_the_service_is_left_alone_keeps_the_offer_until_it_ca
         .await
         .unwrap();
     assert_eq!(state, "expired");
-    // It is asked, and fails again, a moment before her time is over: two minutes more.
+    // It is asked, and fails again, a moment before her time is over: it rests for longer, and she has two minutes more.
     assert_eq!(office.world.accept(offer.id, ann.person).await, AcceptOutcome::ServiceUnavailable);
-    assert_eq!(deadline().await, office.world.now() + Duration::minutes(2));
+    assert_eq!(deadline().await, office.world.now() + Duration::seconds(140));
     office.service.set(Manner::Willing);
     office.world.later(Duration::seconds(119));
     office.world.pass().await;
     let outcome = office.world.accept(offer.id, ann.person).await;
     assert!(matches!(outcome, AcceptOutcome::Accepted { .. }), "{outcome:?}");
     office.service.assert_equal(&office.world).await;
+}
+
+/// Of a service that refuses one person only, others do not suffer for ever; and whoever tries for it knows how long.
+#[tokio::test]
+async fn what_is_kept_meanwhile_is_kept_for_one_more_window_at_most_and_until_the_next_try_at_least() {
+    let office = Box_::new(2).await;
+    let (ann, offer) = office.offered("Ann", 1).await;
+    let window = offer.expires_at - offer.made_at;
+    office.world.later(window - Duration::minutes(1));
+    office.service.set(Manner::Unauthorized);
+    let mut refused = 0;
+    loop {
+        let tried = office.world.accept(offer.id, ann.person).await;
+        if tried == AcceptOutcome::Expired {
+            break;
+        }
+        assert_eq!(tried, AcceptOutcome::ServiceUnavailable);
+        refused += 1;
+        assert!(refused < 200, "it is kept for ever");
+        let (_, rests) = office.circuit().await;
+        let now = office.world.now();
+        let again = now + Duration::seconds(rests.unwrap_or(0).max(0));
+        let deadline = office.world.live_offer(ann.id).await.expires_at;
+        assert!(deadline <= offer.made_at + window * 2, "{deadline}");
+        if again + Duration::minutes(2) <= offer.made_at + window * 2 {
+            assert!(deadline >= again + Duration::minutes(2), "{deadline}, and it can be asked at {again}");
+        }
+        // As late as she may.
+        office.world.later(deadline - now - Duration::seconds(1));
+        if deadline == offer.made_at + window * 2 {
+            office.world.later(Duration::seconds(1));
+        }
+    }
+    assert_eq!(office.world.now(), offer.made_at + window * 2);
+}
+
+/// The mail that somebody has says when their time is over: whoever did not see it move is told.
+#[tokio::test]
+async fn for_whom_others_accept_is_told_that_the_deadline_moved() {
+    let office = Box_::new(3).await;
+    let (ann, offer) = office.offered("Ann", 1).await;
+    office.world.later(offer.expires_at - office.world.now() - Duration::seconds(3));
+    office.trip().await;
+    let accept = Accept { offer: offer.id, person: ann.person, actor: office.world.actor() };
+    let outcome = office.world.waitlist.accept(office.world.event, &[accept, accept]).await.unwrap();
+    assert_eq!(outcome, [AcceptOutcome::ServiceUnavailable, AcceptOutcome::ServiceUnavailable]);
+    assert_eq!(office.world.told(ann.person, "extended").await, 1);
+    let (ben, offer) = office.offered("Ben", 1).await;
+    office.world.later(offer.expires_at - office.world.now() - Duration::seconds(3));
+    assert_eq!(office.world.accept(offer.id, ben.person).await, AcceptOutcome::ServiceUnavailable);
+    assert_eq!(office.world.told(ben.person, "extended").await, 0);
 }
 
 /// Nobody keeps anything past the start.

@@ -1,9 +1,10 @@
 //! A mail server behind TLS, from the first byte or by STARTTLS: passwords and mails go only to the server of that name.
 
+use std::sync::Arc;
+
 use fairlist::messages::Relay;
 use fairlist::messages::smtp::Server;
 use fairlist::tls::Trust;
-use std::sync::Arc;
 
 use super::{Office, settings};
 use crate::harness::tls::{Authority, Identity, TlsFront};

@@ -1,5 +1,8 @@
 //! Endpoints behind TLS: what is believed, and that nothing is sent to whoever is not who they should be.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use fairlist::domain::transition::Kind;
 use fairlist::domain::webhook::DeliveryState;
 use fairlist::tls::Trust;
@@ -8,8 +11,6 @@ use fairlist::webhooks::Settings;
 use super::{Told, Wire, sender};
 use crate::harness::database::secret;
 use crate::harness::tls::{Authority, Identity, TlsFront};
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 /// Somebody joins, and `https://shop.example`, which leads to the front, is to be told.
 async fn told(wire: &mut Wire, shown: Identity, believed: Trust) -> (TlsFront, (DeliveryState, String)) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use fairlist::web::Patience;
+use fairlist::web::Timeouts;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ async fn served(shop: &Shop) -> (String, tokio_util::sync::DropGuard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let until = CancellationToken::new();
-    tokio::spawn(fairlist::web::serve(listener, shop.router.clone(), Patience::default(), until.clone()));
+    tokio::spawn(fairlist::web::serve(listener, shop.router.clone(), Timeouts::default(), until.clone()));
     (address, until.drop_guard())
 }
 

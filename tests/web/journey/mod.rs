@@ -64,7 +64,7 @@ impl House {
         let (mut running, stopping) = (JoinSet::new(), CancellationToken::new());
         let (router, stop) = (desk.router.clone(), stopping.clone());
         running.spawn(async move {
-            web::serve(listener, router, web::Patience::default(), stop).await.expect("served");
+            web::serve(listener, router, web::Timeouts::default(), stop).await.expect("served");
         });
         workers::passes::start(&mut running, &desk.world.waitlist, &stopping);
         let db = desk.world.database.db().for_workers();
