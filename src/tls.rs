@@ -112,6 +112,12 @@ fn in_words(problem: &rustls::Error) -> String {
         CertificateError::BadSignature => {
             "its certificate is not signed by the authority that it names".to_owned()
         }
-        other => format!("its certificate is not valid: {other}"),
+        // The verifier's own errors have no variant here.
+        other if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate signs itself, as an authority's does (`openssl req -x509` makes such ones): one has to be \
+             signed by an authority"
+                .to_owned()
+        }
+        other => format!("its certificate is not valid ({other})"),
     }
 }

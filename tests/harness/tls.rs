@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fairlist::tls::Trust;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tempfile::NamedTempFile;
@@ -60,6 +62,20 @@ impl Authority {
         let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
         params.not_after = date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        Identity::of(&certificate, &key)
+    }
+}
+
+impl Identity {
+    /// One that no authority signed, as `openssl req -x509` makes it.
+    pub fn self_signed(name: &str) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self::of(&params.self_signed(&key).expect("a certificate"), &key)
+    }
+
+    fn of(certificate: &Certificate, key: &KeyPair) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -70,7 +86,7 @@ impl Authority {
                 PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
             )
             .expect("an identity");
-        Identity(Arc::new(config))
+        Self(Arc::new(config))
     }
 }
 

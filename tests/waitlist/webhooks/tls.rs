@@ -43,6 +43,7 @@ async fn to_whoever_is_not_who_they_should_be_nothing_is_sent() {
         (house.identity("shop.example"), Trust::default(), "not trusted (--extra-ca-certs adds one)"),
         (house.identity("shop.example"), another.trust(), "not trusted"),
         (house.identity("shop.example"), namesake.trust(), "not signed by"),
+        (Identity::self_signed("shop.example"), Trust::default(), "signs itself"),
         (house.identity("elsewhere.example"), house.trust(), "for another name"),
         // The name counts, not where it leads.
         (house.identity("127.0.0.1"), house.trust(), "for another name"),
