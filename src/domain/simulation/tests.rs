@@ -290,6 +290,28 @@ fn a_lottery_draws_among_those_who_waited_then_and_always_the_same() {
     assert!(made(&simulate(&past, &later).expect("a past")).iter().all(|(_, minute)| *minute >= 500));
 }
 
+/// Whoever declined is not in question for the sake of a place that they do not want: whoever was not drawn yet is, then.
+#[test]
+fn who_declined_is_in_question_for_what_they_want() {
+    let mut past = past(&[2, 1]);
+    past.entries[0].kinds = [1].into_iter().collect();
+    for n in [0, 1] {
+        past.places[n].1.kind = 1;
+    }
+    past.happenings.truncate(1);
+    let past = past
+        .then(5, What::Opened(place(1)))
+        .then(5, What::Opened(place(2)))
+        .then(10, What::BookedPast(place(2)))
+        .then(20, What::Opened(place(3)))
+        .then(30, What::Joined { entry: entry(2), confirmed: true })
+        .answered(1, OfferKind::Hold, OfferState::Declined, 3)
+        .answered(2, OfferKind::Hold, OfferState::Accepted, 1);
+    let lottery = Policy { ordering: Ordering::Lottery, after_decline: After::Back, ..an_hour() };
+    let simulation = simulate(&past, &lottery).expect("a past");
+    assert_eq!(made(&simulation), [(1, 5), (2, 30)]);
+}
+
 #[test]
 fn groups_go_first_and_only_under_a_rule_that_has_them() {
     let past = three().then(5, What::Group { entry: entry(3), band: -100 });

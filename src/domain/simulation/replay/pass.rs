@@ -1,7 +1,7 @@
 //! A pass of the replay, as real passes read the line, draw, choose and call.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
@@ -75,7 +75,7 @@ impl Stage<'_> {
             return allocate(places, &[], self.policy.fit, room);
         };
         if self.by_kind {
-            return allocate(places, &self.who_wants(places, youngest), self.policy.fit, room);
+            return allocate(places, &self.who_wants(places), self.policy.fit, room);
         }
         let (mut depth, mut read) = (1, 0);
         loop {
@@ -90,13 +90,20 @@ impl Stage<'_> {
         }
     }
 
-    /// Everybody eligible who wants one of these places.
-    fn who_wants(&self, places: &[OpenPlace], youngest: DateTime<Utc>) -> Vec<Candidate> {
+    /// Everybody eligible who wants one of these places; whoever declined, one that came since.
+    fn who_wants(&self, places: &[OpenPlace]) -> Vec<Candidate> {
         let open: Kinds = places.iter().map(|place| place.kind).collect();
+        let mut opened: HashMap<_, DateTime<Utc>> = HashMap::new();
+        for place in places {
+            let last = opened.entry(place.kind).or_insert(place.opened_at);
+            *last = place.opened_at.max(*last);
+        }
+        let youngest =
+            |kinds: &Kinds| opened.iter().filter(|(kind, _)| kinds.has(**kind)).map(|(_, at)| *at).max();
         let may = |entry: &&Entry| {
             entry.key.band <= self.policy.last_band()
                 && entry.kinds.meets(&open)
-                && entry.declined_at.is_none_or(|at| at < youngest)
+                && entry.declined_at.is_none_or(|at| youngest(&entry.kinds).is_some_and(|opened| at < opened))
         };
         let entries = self.line.all.iter().map(|(_, index)| &self.entries[*index]);
         entries.filter(may).map(Candidate::from).collect()
